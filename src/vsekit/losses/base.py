@@ -1,0 +1,88 @@
+"""The contract of a loss: it reads a score matrix and who belongs together, and knows nothing of the model behind.
+
+A batch holds B pairs; pair b is image b with caption b, so `scores` is square and its diagonal holds the positives
+of record. Images may repeat (two captions of one image in a batch): `groups` tells, and a negative is a pair of
+different groups. Published code masks only the diagonal; losses with negatives offer that as `mask: diagonal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+MaskKind = Literal["group", "diagonal"]
+
+
+@dataclass(frozen=True)
+class OfflineScores:
+    """Scores of one offline hard negative of each kind for every pair (i, t) of the batch, each (B,).
+
+    t̂ is a mined caption for image i, î a mined image for caption t (AOQ, Sec. 3.2).
+
+    caption: S(i, t̂);  image: S(î, t);  both: S(î, t̂);  partners: S(image of t̂, caption of î).
+    """
+
+    caption: Tensor
+    image: Tensor
+    both: Tensor
+    partners: Tensor
+
+
+@dataclass(frozen=True)
+class LossInputs:
+    """What a training step hands to a loss.
+
+    scores: (B, B), image b × caption c.
+    groups: (B,) int64, the group of pair b *within the training collection* (class labels of the instance loss).
+    images, captions: embeddings that gave the scores: (B, D) tensors, or `Sets` for set similarities.
+    similarity: scores two batches of embeddings, (A, …) × (B, …) → (A, B); for image–image or caption–caption scores.
+    epoch: epochs since the stage began, as a fraction that grows every step (curricula).
+    offline: only when the loss says it `needs_offline`.
+    """
+
+    scores: Tensor
+    groups: Tensor
+    images: Any
+    captions: Any
+    similarity: Callable[[Any, Any], Tensor]
+    epoch: float = 0.0
+    offline: OfflineScores | None = None
+
+
+@dataclass(frozen=True)
+class LossContext:
+    """What a loss may need to build itself: groups in the training set (classes), embedding size D."""
+
+    n_groups: int
+    dim: int
+
+
+class Loss(nn.Module):
+    """Maps `LossInputs` to a scalar and a dict of numbers worth logging (plain floats or 0-d tensors).
+
+    needs_offline: the training loop must sample offline negatives and fill `LossInputs.offline`.
+    plateau: the value the loss sits at when the model has collapsed (all embeddings equal), given the batch size;
+        None where there is no such value. The loop watches for it.
+    """
+
+    needs_offline: bool = False
+
+    def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Any]]:
+        raise NotImplementedError
+
+    def plateau(self, batch: int) -> float | None:
+        return None
+
+
+def negatives(groups: Tensor, mask: MaskKind = "group") -> Tensor:
+    """(B, B) bool: True where image b and caption c are a negative pair.
+
+    "group": they belong to different groups. "diagonal": all but the pair itself, as published code has it.
+    """
+    if mask == "diagonal":
+        return ~torch.eye(len(groups), dtype=torch.bool, device=groups.device)
+    return groups[:, None] != groups[None, :]
