@@ -13,6 +13,10 @@ from typing import Any
 
 import numpy as np
 
+# Asking for the mask means setting it, so it is asked once, before there are threads.
+UMASK = os.umask(0)
+os.umask(UMASK)
+
 
 @contextmanager
 def atomic_path(path: Path | str) -> Iterator[Path]:
@@ -30,16 +34,10 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(0o666 & ~UMASK)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_text(path: Path | str, text: str) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from torch import Tensor, nn
 
-from vsekit.parts import Sets
+from vsekit.parts import Sets, Tokens
 
 
 class ImageEncoder(nn.Module):
@@ -38,15 +38,18 @@ class ImageEncoder(nn.Module):
         return [self]
 
 
-class Tokens(NamedTuple):
-    """A batch of tokenised sentences, padded. ids: (B, T) int64; lengths: (B,) int64, each at least 1."""
-
-    ids: Tensor
-    lengths: Tensor
-
-
 class Tokenizer(Protocol):
-    """Sentences to ids; saved beside the model and loaded with it."""
+    """Sentences to ids; saved beside the model and loaded with it.
+
+    mask_id: what stands for a hidden word; special_ids: ids that are no words (padding, start, end …).
+    """
+
+    mask_id: int
+    special_ids: frozenset[int]
+
+    def __len__(self) -> int:
+        """How many ids there are."""
+        ...
 
     def __call__(self, sentences: Sequence[str]) -> list[np.ndarray]:
         """One int32 array of ids a sentence, never empty, specials included."""
