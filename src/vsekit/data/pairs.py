@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ class Picture:
             return self.path.read_bytes()
         with self.path.open("rb") as archive:
             archive.seek(self.offset)
-            return archive.read(self.size or -1)
+            return archive.read(-1 if self.size is None else self.size)
 
     def open(self) -> Image.Image:
         """The picture, upright (EXIF) and in RGB. Raises OSError or ValueError when it is broken or truncated."""
@@ -80,6 +80,9 @@ class Pairs:
 
     features: (rows, d) or (rows, n, d) array, usually memory-mapped, when the collection came with features;
         `Picture.row` points into it.
+    feature_crops: the features have an axis of random crops after the rows, (rows, crops, …), one to be drawn a read.
+    feature_lengths: (rows,) how many of a row's N vectors are real; None when all are.
+    feature_weights: names the weights of the encoder that made them, where that is known.
     root: the file or folder it was read from, for messages.
     """
 
@@ -87,6 +90,9 @@ class Pairs:
     captions: list[Caption]
     root: Path
     features: np.ndarray | None = None
+    feature_crops: bool = False
+    feature_lengths: np.ndarray | None = None
+    feature_weights: str | None = None
 
     @cached_property
     def picture_groups(self) -> np.ndarray:
@@ -131,4 +137,4 @@ class Pairs:
         chosen = list(pictures)
         position = {old: new for new, old in enumerate(chosen)}
         captions = [Caption(c.text, position[c.picture], c.meta) for c in self.captions if c.picture in position]
-        return Pairs([self.pictures[i] for i in chosen], captions, self.root, self.features)
+        return replace(self, pictures=[self.pictures[i] for i in chosen], captions=captions)
