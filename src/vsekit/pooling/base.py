@@ -10,6 +10,10 @@ class Pooling(nn.Module):
 
     dim_out: int
 
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim_out = dim
+
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
         """(B, N, d), (B, N) bool → (B, dim_out). Every row of the mask has at least one True."""
         raise NotImplementedError

@@ -1,0 +1,23 @@
+"""ConVSE's projection head (Sec. IV-A): z = W_2 · ReLU(W_1 · h + b_1) + b_2, 1024 → 2048 → 1024.
+
+Both sides have one, and keep it at test. The paper leaves the initialisation open; both layers start as the base
+model's fully connected layer does (see `linear`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import PositiveInt
+from torch import nn
+
+from vsekit.heads.linear import fully_connected
+from vsekit.parts import Part
+
+
+class MLPSettings(Part):
+    kind: Literal["mlp"] = "mlp"
+    hidden: PositiveInt = 2048
+
+    def build(self, dim_in: int, dim_out: int) -> nn.Module:
+        return nn.Sequential(fully_connected(dim_in, self.hidden), nn.ReLU(), fully_connected(self.hidden, dim_out))
