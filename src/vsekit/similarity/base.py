@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 
 class Similarity(nn.Module):
     """Subclasses set `on_sets` and implement both methods on tensors (pooled) or on `Sets`.
 
-    inner_product: True when scores are the plain matrix product of the two batches, so that whoever scores whole
-    collections (evaluation, mining, search) may use the fastest product there is.
+    inner_product: True when scores are the plain matrix product of `prepare_images(images)` and
+        `prepare_captions(captions)`, so that whoever scores whole collections (evaluation, mining, search) may
+        prepare each side once and then use the fastest product there is.
     """
 
     on_sets: bool = False
@@ -29,3 +31,14 @@ class Similarity(nn.Module):
     def paired(self, images: Any, captions: Any) -> Tensor:
         """Scores of image b with caption b, (B,)."""
         raise NotImplementedError
+
+    def prepare_images(self, images: Tensor) -> Tensor:
+        return images
+
+    def prepare_captions(self, captions: Tensor) -> Tensor:
+        return captions
+
+
+def full_precision(x: Tensor) -> Tensor:
+    """Half precision to float32, for sums of many small terms; float32 and float64 stay as they are."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
