@@ -55,24 +55,40 @@ class LossInputs:
 
 @dataclass(frozen=True)
 class LossContext:
-    """What a loss may need to build itself: groups in the training set (classes), embedding size D."""
+    """What a loss may need to build itself.
+
+    n_groups: groups in the training set (the classes of the instance loss); dim: embedding size D.
+    group_classes: (n_groups,) int64, the pseudo-category of each group, when the loss asks for `pseudo_classes`.
+    """
 
     n_groups: int
     dim: int
+    group_classes: Tensor | None = None
 
 
 class Loss(nn.Module):
     """Maps `LossInputs` to a scalar and a dict of numbers worth logging (plain floats or 0-d tensors).
 
     needs_offline: the training loop must sample offline negatives and fill `LossInputs.offline`.
+    needs_vectors: `images` and `captions` must be (B, D) vectors, so set similarities (SCAN, BFAN) won't do.
+    needs_symmetric: scores pictures with pictures and captions with captions, so the similarity must treat both
+        sides alike (cosine does; order and set similarities don't).
+    sparse_parameters: those whose gradients are sparse, so that a step costs only the rows in use. They need an
+        optimiser of their own that takes such gradients (`torch.optim.SparseAdam`, or SGD without momentum and weight
+        decay), and must be left out of gradient clipping.
     plateau: the value the loss sits at when the model has collapsed (all embeddings equal), given the batch size;
         None where there is no such value. The loop watches for it.
     """
 
     needs_offline: bool = False
+    needs_vectors: bool = False
+    needs_symmetric: bool = False
 
     def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Any]]:
         raise NotImplementedError
+
+    def sparse_parameters(self) -> list[nn.Parameter]:
+        return []
 
     def plateau(self, batch: int) -> float | None:
         return None
@@ -86,3 +102,12 @@ def negatives(groups: Tensor, mask: MaskKind = "group") -> Tensor:
     if mask == "diagonal":
         return ~torch.eye(len(groups), dtype=torch.bool, device=groups.device)
     return groups[:, None] != groups[None, :]
+
+
+def hardest_negatives(scores: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores of each image's hardest negative caption and of each caption's hardest negative image, both (B,).
+
+    −inf where there is none (a batch of one, or of one group): a hinge over it is 0 and passes no gradient.
+    """
+    candidates = scores.masked_fill(~negative, -torch.inf)
+    return candidates.max(dim=1).values, candidates.max(dim=0).values

@@ -1,0 +1,111 @@
+"""Instance loss, Zheng et al., "Dual-Path Convolutional Image-Text Embeddings with Instance Loss", Eq. 5–8.
+
+    P_visual  = softmax(W_shareᵀ f_img),   L_visual  = −log P_visual(c)
+    P_textual = softmax(W_shareᵀ f_text),  L_textual = −log P_textual(c)
+
+Every image/text group c of the training set is a class, and one classifier W_share (classes, D), without a bias,
+serves both modalities. The loss is λ₂·L_visual + λ₃·L_textual (Eq. 9), each averaged over the batch. With
+`pseudo_classes` the classes are k-means clusters of image features instead (Table 4; see `pseudo_categories`). The
+scores play no part; the paper's features are not normalised.
+
+`classes: full` is the equations; its cost grows with the number of groups. `classes: sampled` keeps the classes of the
+batch exact and estimates the rest of the softmax's sum from `samples` other classes drawn uniformly, each weighted by
+(other classes) / samples: the sum is unbiased, and exact when `samples` covers them all. The gradient of W_share is
+then sparse, and neither the step nor the update grows with the number of groups: give `sparse_parameters` to
+`torch.optim.SparseAdam`.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vsekit.errors import UserError
+from vsekit.losses.base import Loss, LossContext, LossInputs
+from vsekit.parts import Part, Sets
+
+
+def draw_classes(labels: Tensor, classes: int, samples: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The classes a sampled softmax looks at, in time independent of `classes`.
+
+    Args: labels (B,) int64. Returns: ids (U + S,), the batch's U classes in order, then S others; what to add to their
+    logits (U + S,), the logarithm of how many classes each stands for; and where in `ids` each label is (B,).
+    """
+    seen, targets = labels.unique(return_inverse=True)
+    rest = classes - len(seen)
+    drawn = (
+        torch.arange(rest, device=labels.device)
+        if samples >= rest
+        else torch.randint(rest, (samples,), device=labels.device)
+    )
+    # The r-th class that is not in the batch: r, plus the seen classes at or below it.
+    places = torch.arange(len(seen), device=labels.device)
+    others = drawn + torch.searchsorted(seen - places, drawn, right=True)
+    stands_for = torch.ones(len(seen) + len(drawn), device=labels.device)
+    stands_for[len(seen) :] = rest / max(len(drawn), 1)
+    return torch.cat([seen, others]), stands_for.log(), targets
+
+
+class Instance(Loss):
+    needs_vectors = True
+
+    def __init__(self, settings: InstanceSettings, classes: int, dim: int, group_classes: Tensor | None = None) -> None:
+        super().__init__()
+        self.settings, self.classes = settings, classes
+        self.weight = nn.Parameter(torch.empty(classes, dim).uniform_(-(dim**-0.5), dim**-0.5))
+        self.group_classes: Tensor | None
+        self.register_buffer("group_classes", group_classes)
+
+    def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Any]]:
+        if isinstance(inputs.images, Sets) or isinstance(inputs.captions, Sets):
+            raise UserError(
+                "the loss 'instance' classifies one vector an image and one a caption, and a set similarity keeps sets",
+                remedy="Use a pooled similarity (cosine, order), or a loss on scores, such as 'max_of_hinges'.",
+            )
+        labels = inputs.groups if self.group_classes is None else self.group_classes[inputs.groups]
+        features = torch.cat([inputs.images, inputs.captions])
+        if self.settings.classes == "full":
+            logits = features @ self.weight.T
+        else:
+            ids, correction, labels = draw_classes(labels, self.classes, self.settings.samples)
+            logits = features @ F.embedding(ids, self.weight, sparse=True).T + correction
+        visual, textual = (F.cross_entropy(half, labels) for half in logits.chunk(2))
+        loss = self.settings.image_weight * visual + self.settings.text_weight * textual
+        return loss, {"visual": visual.detach(), "textual": textual.detach()}
+
+    def sparse_parameters(self) -> list[nn.Parameter]:
+        return [self.weight] if self.settings.classes == "sampled" else []
+
+    def plateau(self, batch: int) -> float:
+        return (self.settings.image_weight + self.settings.text_weight) * log(self.classes)
+
+
+class InstanceSettings(Part):
+    """image_weight, text_weight: λ₂, λ₃ of Eq. 9; the published code has 1 and 0.1 in stage II, with λ₁ = 2.
+
+    classes: "full" softmax, or "sampled", see above. samples: classes drawn besides those of the batch.
+    pseudo_classes: k of the k-means pseudo-categories; None makes each group a class.
+    """
+
+    kind: Literal["instance"] = "instance"
+    image_weight: float = Field(1.0, ge=0)
+    text_weight: float = Field(1.0, ge=0)
+    classes: Literal["full", "sampled"] = "full"
+    samples: int = Field(128, ge=1)
+    pseudo_classes: int | None = Field(None, ge=1)
+
+    def build(self, context: LossContext) -> Instance:
+        if self.pseudo_classes is None:
+            return Instance(self, context.n_groups, context.dim)
+        if context.group_classes is None:
+            raise UserError(
+                "pseudo-categories need image features to cluster, and there are none",
+                field="pseudo_classes",
+                remedy="Train on precomputed or extracted features, or leave pseudo_classes out.",
+            )
+        return Instance(self, self.pseudo_classes, context.dim, context.group_classes)
