@@ -1,0 +1,163 @@
+"""What an image tower reads: pixels of pictures, or features that were extracted before.
+
+Both give, for picture numbers, something `VSE.embed_images` takes, and the numbers of the pictures really shown
+(another one stands in for a broken file in training).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vsekit.data.features import weights_fingerprint
+from vsekit.data.pairs import Pairs
+from vsekit.data.pictures import PictureLoader
+from vsekit.data.views import ViewSettings, normalised
+from vsekit.encoders.base import ImageEncoder
+from vsekit.errors import UserError
+from vsekit.models.model import VSE
+from vsekit.models.stored import stored_features
+from vsekit.parts import Sets
+from vsekit.progress import QUIET, Progress
+
+#: Features, and resized pictures of a training set, up to this size are kept in memory; larger ones stay on disk.
+IN_MEMORY_BYTES = 2 * 2**30
+
+
+class ImageInputs(Protocol):
+    @property
+    def broken(self) -> dict[str, str]:
+        """Reason by id, of the pictures found unreadable so far."""
+        ...
+
+    def load(self, pictures: np.ndarray, rng: np.random.Generator) -> tuple[Tensor | Sets, np.ndarray]:
+        """(B,) picture numbers → what the tower reads, and the numbers of the pictures shown."""
+        ...
+
+
+class FeatureInputs:
+    """Features of a collection: (rows, d) or (rows, N, d); with `feature_crops` (rows, crops, …).
+
+    Args:
+        dim: the size the model expects; None takes what there is.
+        training: draw one of the crops, where there are several; otherwise their mean is read.
+        broken: reason by id of pictures without features; the next one that has some stands in.
+    """
+
+    def __init__(
+        self, pairs: Pairs, dim: int | None = None, *, training: bool = False, broken: dict[str, str] | None = None
+    ) -> None:
+        if pairs.features is None:
+            raise UserError(
+                "this collection has no features, and the image encoder is 'precomputed'",
+                file=pairs.root,
+                remedy="Give features made by vse features (--features DIR), or choose an encoder that reads pictures.",
+            )
+        if dim is not None and pairs.features.shape[-1] != dim:
+            raise UserError(
+                f"the features have {pairs.features.shape[-1]} numbers, the model expects {dim}",
+                file=pairs.root,
+                remedy="Give features of the encoder the model has.",
+            )
+        self.training, self.broken = training, broken or {}
+        self.shown = _stand_ins([picture.id in self.broken for picture in pairs.pictures])
+        self.rows = np.array([picture.row for picture in pairs.pictures], dtype=np.int64)
+        self.features, self.lengths, self.crops = pairs.features, pairs.feature_lengths, pairs.feature_crops
+        if len(self.rows) * np.prod(pairs.features.shape[1:]) * 4 <= IN_MEMORY_BYTES:
+            self.features = np.ascontiguousarray(pairs.features[self.rows], dtype=np.float32)
+            self.lengths = None if self.lengths is None else np.asarray(self.lengths[self.rows])
+            self.rows = np.arange(len(self.rows))
+
+    def load(self, pictures: np.ndarray, rng: np.random.Generator) -> tuple[Sets, np.ndarray]:
+        shown = self.shown[pictures]
+        rows = self.rows[shown]
+        vectors = torch.from_numpy(np.asarray(self.features[rows], dtype=np.float32))
+        if self.crops and self.training:
+            crop = torch.from_numpy(rng.integers(vectors.shape[1], size=len(pictures)))
+            vectors = vectors[torch.arange(len(pictures)), crop]
+        elif self.crops:
+            vectors = vectors.mean(1)
+        if vectors.ndim == 2:
+            vectors = vectors[:, None]
+        n = vectors.shape[1]
+        lengths = np.full(len(rows), n) if self.lengths is None else self.lengths[rows]
+        return Sets(vectors, torch.arange(n) < torch.from_numpy(np.asarray(lengths))[:, None]), shown
+
+
+def _stand_ins(broken: list[bool]) -> np.ndarray:
+    """For every picture itself, or the next one that is not broken."""
+    whole = np.flatnonzero(~np.array(broken, dtype=bool))
+    if not len(whole):
+        raise UserError("none of the pictures can be read", remedy="Look with: vse data check")
+    places = np.searchsorted(whole, np.arange(len(broken)))
+    return whole[places % len(whole)]
+
+
+class PixelInputs:
+    """Pictures through a view, decoded as they are asked for and normalised as the encoder expects."""
+
+    def __init__(self, pairs: Pairs, view: ViewSettings, encoder: ImageEncoder, *, training: bool) -> None:
+        if view.pixels != encoder.pixels:
+            raise UserError(
+                f"the view has {view.pixels} px, the encoder reads {encoder.pixels} px",
+                field="data.view.pixels",
+                remedy=f"Set pixels of data.view and data.eval_view to {encoder.pixels}, or the encoder's pixels.",
+            )
+        fits = len(pairs.pictures) * view.resize**2 * 3 <= IN_MEMORY_BYTES
+        self.loader = PictureLoader(
+            pairs.pictures, view, broken="replace" if training else "error", cache=training and fits
+        )
+        self.mean, self.std = encoder.mean, encoder.std
+
+    @property
+    def broken(self) -> dict[str, str]:
+        return self.loader.broken
+
+    def load(self, pictures: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, np.ndarray]:
+        loaded = self.loader.load(pictures, rng)
+        return normalised(loaded.pixels, self.mean, self.std), loaded.shown
+
+
+def image_inputs(
+    model: VSE,
+    pairs: Pairs,
+    view: ViewSettings,
+    *,
+    training: bool = False,
+    frozen: bool = True,
+    progress: Progress = QUIET,
+) -> ImageInputs:
+    """What the image tower reads of a collection: features that came with it, features extracted once, or pixels.
+
+    Args:
+        training: broken pictures are replaced, and a frozen encoder's features are kept for the epochs to come.
+        frozen: the encoder won't change, so its features can stand for the pictures.
+    """
+    encoder = model.image.encoder
+    if model.settings.image.encoder.kind == "precomputed":
+        return FeatureInputs(pairs, encoder.dim, training=training)
+    if pairs.features is not None:
+        _refuse_other_features(encoder, pairs, frozen)
+        return FeatureInputs(pairs, encoder.dim, training=training)
+    if frozen and view.deterministic and (training or encoder.weights_from):
+        stored, broken = stored_features(model, pairs, view, progress, keep_broken=training)
+        return FeatureInputs(stored, training=training, broken=broken)
+    return PixelInputs(pairs, view, encoder, training=training)
+
+
+def _refuse_other_features(encoder: ImageEncoder, pairs: Pairs, frozen: bool) -> None:
+    if not frozen:
+        raise UserError(
+            "features are given, and the image encoder is to be fine-tuned",
+            field="freeze",
+            remedy="Freeze image.encoder in every stage, or train on the pictures, without --features.",
+        )
+    if pairs.feature_weights is not None and pairs.feature_weights != weights_fingerprint(encoder):
+        raise UserError(
+            "the features were made by an encoder with other weights than the model's",
+            field="--features",
+            remedy="Leave --features out, or extract them with the encoder the model has.",
+        )

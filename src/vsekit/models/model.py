@@ -1,0 +1,215 @@
+"""The model: two towers and a similarity, saved as one folder that needs nothing else.
+
+config.json         settings, and what rebuilding needs of the encoders
+model.safetensors   weights; those of a pip package that were not changed are left out
+vocab.json          or what else the tokenizer keeps
+README.md           the model card (written by training)
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from vsekit.data.features import weights_fingerprint
+from vsekit.data.views import ViewSettings
+from vsekit.encoders.base import ImageEncoder, Tokenizer
+from vsekit.errors import UserError
+from vsekit.files import atomic_path, fingerprint, write_json
+from vsekit.models.settings import ModelSettings
+from vsekit.models.tower import Tower
+from vsekit.parts import Sets
+from vsekit.similarity.base import Similarity
+
+FORMAT = 1
+REPAIR = "Train it again, or fetch it whole."
+
+
+class VSE(nn.Module):
+    """A visual-semantic embedding model.
+
+    Args:
+        settings: which parts.
+        tokenizer: of the text encoder.
+        view: how pictures are shown when the model is used.
+        image_dim: size of precomputed features, where the image encoder is `precomputed` and its settings leave it open.
+        initialise: load pretrained word vectors and encoder weights; False when saved weights follow.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        tokenizer: Tokenizer,
+        view: ViewSettings,
+        *,
+        image_dim: int | None = None,
+        initialise: bool = True,
+    ) -> None:
+        super().__init__()
+        self.tokenizer, self.view, self.image_dim = tokenizer, view, image_dim
+        image = _image_encoder(settings.image.encoder, image_dim, initialise)
+        self._pip_weights = weights_fingerprint(image) if image.weights_from else None
+        text = settings.text.encoder.build(tokenizer, initialise=initialise)
+        # Encoders from a hub fill in their architecture, so that the saved model is rebuilt without it.
+        self.settings = _with_encoders(settings, getattr(image, "settings", None), getattr(text, "settings", None))
+        self.image = Tower(settings.image, image, settings.dim)
+        self.text = Tower(settings.text, text, settings.dim)
+        self.similarity: Similarity = settings.similarity.build()
+        self.caption_branch = None
+        if settings.caption_branch is not None:
+            self.caption_branch = settings.caption_branch.build(self.image.regions_dim, len(tokenizer))
+
+    def image_sets(self, inputs: Tensor | Sets) -> Sets:
+        """Pixels (B, 3, H, W), or views of each picture (B, V, 3, H, W) whose features are averaged → `Sets` of features.
+
+        Features that are `Sets` already pass.
+        """
+        if isinstance(inputs, Sets):
+            return inputs
+        if inputs.dim() == 4:
+            return self.image.encoder(inputs)
+        sets = self.image.encoder(inputs.flatten(0, 1))
+        views = inputs.shape[:2]
+        return Sets(sets.vectors.unflatten(0, views).mean(1), sets.mask.unflatten(0, views)[:, 0])
+
+    def embed_images(self, inputs: Tensor | Sets) -> Tensor | Sets:
+        """Pixels, views or features → (B, D), or `Sets` of (B, N, D)."""
+        return self.image.embed(self.image_sets(inputs))
+
+    def kept_weights(self) -> dict[str, Tensor]:
+        """What a saved model must hold: everything but weights that a pip package brings unchanged."""
+        skip = self._pip_weights is not None and weights_fingerprint(self.image.encoder) == self._pip_weights
+        return {k: v for k, v in self.state_dict().items() if not (skip and k.startswith("image.encoder."))}
+
+    def save(self, folder: Path) -> None:
+        """Writes the folder; an existing model there is replaced file by file, weights last."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tokenizer.save(folder)
+        write_json(
+            folder / "config.json",
+            {
+                "vsekit": FORMAT,
+                "model": self.settings.model_dump(mode="json"),
+                "view": self.view.model_dump(mode="json"),
+                "image_dim": self.image_dim,
+            },
+        )
+        self.save_weights(folder)
+
+    def save_weights(self, folder: Path) -> None:
+        with atomic_path(folder / "model.safetensors") as temporary:
+            save_file({k: v.contiguous() for k, v in self.kept_weights().items()}, temporary)
+
+    def fingerprint(self) -> str:
+        """Changes when any weight or setting does."""
+        return fingerprint(self.settings.model_dump(mode="json"), weights_fingerprint(self))
+
+
+def _with_encoders(settings: ModelSettings, image: Any, text: Any) -> ModelSettings:
+    towers = {
+        side: getattr(settings, side).model_copy(update={"encoder": encoder})
+        for side, encoder in (("image", image), ("text", text))
+        if encoder is not None
+    }
+    return settings.model_copy(update=towers)
+
+
+def _image_encoder(settings: Any, dim: int | None, initialise: bool) -> ImageEncoder:
+    if settings.kind == "precomputed":
+        return settings.build(dim)
+    if not initialise and settings.kind == "timm_vision":
+        # Saved weights follow: its hub need not be asked.
+        settings = settings.model_copy(update={"pretrained": False})
+    return settings.build()
+
+
+def model_folder(path: Path | str) -> Path:
+    """The model folder of a run folder or of itself."""
+    path = Path(path)
+    for folder in (path / "model", path):
+        if (folder / "config.json").is_file() and (folder / "model.safetensors").is_file():
+            return folder
+    if not path.exists():
+        raise UserError(f"no such folder: {path}", remedy="Give a run folder (made by vse train) or a model folder.")
+    raise UserError(
+        "no model here",
+        file=path,
+        remedy="A model folder holds config.json and model.safetensors; a run folder holds it as model/.",
+    )
+
+
+def load_model(path: Path | str) -> VSE:
+    """Loads a model folder, or the model of a run folder. Nothing is unpickled."""
+    folder = model_folder(path)
+    config_file = folder / "config.json"
+    try:
+        config = json.loads(config_file.read_text(encoding="utf-8"))
+        if config["vsekit"] != FORMAT:
+            raise ValueError(f"format {config['vsekit']}, and this version reads format {FORMAT}")
+        settings = ModelSettings.model_validate(config["model"])
+        view = ViewSettings.model_validate(config["view"])
+        weights = load_file(folder / "model.safetensors")
+    except (ValueError, KeyError, TypeError, ValidationError, SafetensorError) as error:
+        raise UserError(f"not a vsekit model: {error}", file=folder, remedy=REPAIR) from None
+    tokenizer = settings.text.encoder.load_tokenizer(folder)
+    model = VSE(settings, tokenizer, view, image_dim=config.get("image_dim"), initialise=False)
+    wanted = model.state_dict()
+    from_pip = "image.encoder." if model.image.encoder.weights_from else None
+    wrong = [name for name in weights if name not in wanted or weights[name].shape != wanted[name].shape]
+    wrong += [name for name in wanted if name not in weights and not (from_pip and name.startswith(from_pip))]
+    if wrong:
+        raise UserError(
+            f"{len(wrong)} weights don't fit the settings, the first is {wrong[0]}", file=folder, remedy=REPAIR
+        )
+    model.load_state_dict(weights, strict=False)
+    return model.eval()
+
+
+def module_at(model: nn.Module, path: str) -> list[nn.Module]:
+    """The modules a dotted path names; `image.encoder[:-2]` names all pieces of the encoder but the last two."""
+    dotted, _, piece = path.partition("[")
+    try:
+        module = model.get_submodule(dotted)
+    except AttributeError:
+        names = [name for name, _ in model.named_modules() if name.count(".") == 1]
+        raise UserError(f"the model has no part '{dotted}'", remedy=f"It has: {', '.join(names)}.") from None
+    if not piece:
+        return [module]
+    start, _, stop = piece.rstrip("]").partition(":")
+    try:
+        return module.parts()[slice(int(start) if start else None, int(stop) if stop else None)]  # type: ignore[operator]
+    except (ValueError, AttributeError):
+        raise UserError(f"can't read '{path}'", remedy="Write for example image.encoder[:-2].") from None
+
+
+def set_frozen(model: nn.Module, frozen: tuple[str, ...]) -> list[nn.Module]:
+    """Freezes the named parts and thaws all others; returns the frozen modules, to be kept in eval mode."""
+    model.requires_grad_(True)
+    modules = [module for path in frozen for module in module_at(model, path)]
+    for module in modules:
+        module.requires_grad_(False)
+    return modules
+
+
+def take_weights(model: VSE, source: VSE) -> int:
+    """Copies weights of equal name and shape; word embeddings go by word. Returns how many tensors were taken."""
+    mine, theirs = model.state_dict(), source.state_dict()
+    old, new = (getattr(m.tokenizer, "all_words", None) for m in (source, model))
+    if old is not None and new is not None and old != new:
+        rows = {word: row for row, word in enumerate(old)}
+        known = [(row, rows[word]) for row, word in enumerate(new) if word in rows]
+        for name in [n for n in mine if n in theirs and (len(mine[n]), len(theirs[n])) == (len(new), len(old))]:
+            table = mine[name].clone()
+            to, fro = (torch.tensor(side) for side in zip(*known))
+            table[to] = theirs[name][fro]
+            theirs[name] = table
+    same = {name: value for name, value in theirs.items() if name in mine and mine[name].shape == value.shape}
+    model.load_state_dict(same, strict=False)
+    return len(same)

@@ -1,0 +1,82 @@
+"""Settings of a model: two towers that meet in one space, and the similarity that compares what they give.
+
+    tower: encoder → projection (every vector of the set) → pooling (or none) → head → abs → l2 norm
+
+VSE++ (Sec. 2.1) is: image = CNN feature → linear → l2 norm; text = GRU → last state → linear → l2 norm; cosine.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from vsekit.encoders.image import ImageEncoderSettings
+from vsekit.encoders.text import TextEncoderSettings
+from vsekit.heads import CaptionDecoderSettings, HeadSettings
+from vsekit.heads.identity import IdentitySettings
+from vsekit.heads.linear import LinearSettings
+from vsekit.parts import Settings
+from vsekit.pooling import PoolingSettings
+from vsekit.similarity import SimilaritySettings
+from vsekit.similarity.cosine import CosineSettings
+
+
+class TowerSettings(Settings):
+    """What follows the encoder.
+
+    projection: a head applied to every vector of the set; `identity` keeps the encoder's size.
+    projection_dim: the size it projects to; None takes the model's D.
+    pooling: `none` keeps the set, for similarities between sets.
+    head: applied to the pooled vector (or to every vector when nothing pools).
+    normalise: l2-normalise what comes out. VSE0 as published leaves the image side as it is.
+    absolute: take absolute values first (order embeddings as first published).
+    """
+
+    projection: HeadSettings = IdentitySettings()
+    projection_dim: int | None = Field(default=None, ge=1)
+    pooling: PoolingSettings
+    head: HeadSettings = LinearSettings()
+    normalise: bool = True
+    absolute: bool = False
+
+
+class ImageTowerSettings(TowerSettings):
+    encoder: ImageEncoderSettings
+
+
+class TextTowerSettings(TowerSettings):
+    encoder: TextEncoderSettings
+
+
+class ModelSettings(Settings):
+    """dim: the size D of the common space.
+
+    caption_branch: VSRN's second task in training: the caption must be sayable from the regions.
+    """
+
+    dim: int = Field(default=1024, ge=1)
+    image: ImageTowerSettings
+    text: TextTowerSettings
+    similarity: SimilaritySettings = CosineSettings()
+    caption_branch: CaptionDecoderSettings | None = None
+
+    @model_validator(mode="after")
+    def _branch_has_regions(self) -> ModelSettings:
+        if self.caption_branch is not None and self.image.pooling.kind != "vsrn":
+            raise ValueError(
+                f"caption_branch reads the regions of pooling 'vsrn', but image.pooling is '{self.image.pooling.kind}'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sets_meet_sets(self) -> ModelSettings:
+        on_sets = self.similarity.build().on_sets
+        for side, tower in (("image", self.image), ("text", self.text)):
+            if on_sets != (tower.pooling.kind == "none"):
+                have = f"{side}.pooling is '{tower.pooling.kind}'"
+                want = (
+                    "compares sets, so pooling must be 'none'"
+                    if on_sets
+                    else "compares single vectors, so a set must be pooled"
+                )
+                raise ValueError(f"similarity '{self.similarity.kind}' {want}, but {have}")
+        return self

@@ -1,0 +1,40 @@
+"""Features of a frozen image encoder, extracted once and kept for every later run on the same pictures."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from vsekit.data.features import extract, identities_of, weights_fingerprint
+from vsekit.data.pairs import Pairs
+from vsekit.data.views import ViewSettings
+from vsekit.files import fingerprint
+from vsekit.models.model import VSE
+from vsekit.progress import Progress
+
+
+def cache_folder() -> Path:
+    """Where features are kept: $VSEKIT_CACHE, else ~/.cache/vsekit."""
+    given = os.environ.get("VSEKIT_CACHE")
+    return Path(given) if given else Path.home() / ".cache" / "vsekit"
+
+
+def stored_features(
+    model: VSE, pairs: Pairs, view: ViewSettings, progress: Progress, *, keep_broken: bool = False
+) -> tuple[Pairs, dict[str, str]]:
+    """The pairs with the features of the model's image encoder under `view`, from the cache where they are there.
+
+    Also the pictures that can't be read, with the reason; without `keep_broken` they are an error.
+    """
+    spec = model.settings.image.encoder.model_dump(mode="json")
+    name = fingerprint(
+        spec,
+        weights_fingerprint(model.image.encoder),
+        view.model_dump(mode="json"),
+        [picture.id for picture in pairs.pictures],
+        identities_of(pairs.pictures),
+    )
+    folder = cache_folder() / "features" / name
+    with progress.bar(f"Features ({view.kind})", "pictures") as bar:
+        store = extract(model.image.encoder, spec, pairs.pictures, view, folder, skip_broken=keep_broken, progress=bar)
+    return store.attach(pairs, keep_broken=keep_broken), store.broken
