@@ -1,0 +1,284 @@
+"""Offline hard negatives: for every image the captions of other groups that score highest over the whole training set,
+and for every caption the images (AOQ, Chen et al., ECCV 2020, Sec. 3.2), exactly, from one walk over the score matrix.
+
+Images come in panels. Within a panel every caption block is scored once and shown to the running best of the panel's
+images and to that of all captions (`evaluation.topk`). A finished panel's lists are final; the captions' state is saved
+from time to time, so that a killed run continues where it was. While it works, everything is in `<out>.partial`; the
+finished folder takes its name in one step and holds
+
+    captions.npy         (n_images, top_captions) int32, hardest first        caption_scores.npy   float32, same shape
+    images.npy           (n_captions, top_images) int32, hardest first        image_scores.npy     float32, same shape
+    positive_scores.npy  float32, of the pairs that belong together, image by image, captions ascending
+    mining.json          fingerprint, sizes, settings, distribution of scores
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from vsekit import files
+from vsekit.errors import UserError
+from vsekit.evaluation.external import SimilarityName, load_pairing, load_scorer
+from vsekit.evaluation.positives import Positives, Relation
+from vsekit.evaluation.scorers import Scorer, scorer
+from vsekit.evaluation.topk import TopK, unpack
+from vsekit.progress import Update
+
+PANEL, BLOCK = 1024, 2048
+SAMPLE = 64  # negatives remembered of each block, for the distribution
+QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class MiningResult:
+    """The files of a mining folder, memory-mapped; see the module."""
+
+    folder: Path
+    captions: np.ndarray
+    images: np.ndarray
+    caption_scores: np.ndarray
+    image_scores: np.ndarray
+    positive_scores: np.ndarray
+    info: dict[str, Any]
+
+    @classmethod
+    def load(cls, folder: Path | str) -> MiningResult:
+        folder = Path(folder)
+        if not (folder / "mining.json").is_file():
+            raise UserError("not a folder of mined negatives", file=folder, remedy="Make one with: vse mine")
+        names = ("captions", "images", "caption_scores", "image_scores", "positive_scores")
+        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
+        return cls(folder=folder, info=json.loads((folder / "mining.json").read_text(encoding="utf-8")), **arrays)
+
+    def summary(self) -> list[str]:
+        """Lines with the distribution of positive and negative scores."""
+        rows = self.info["distribution"]
+        lines = [f"{'scores':28}" + "".join(f"{f'{q:.0%}':>9}" for q in QUANTILES)]
+        return lines + [f"{name:28}" + "".join(f"{value:9.3f}" for value in values) for name, values in rows.items()]
+
+
+def mine(
+    images: Any,
+    captions: Any,
+    image_groups: np.ndarray,
+    caption_groups: np.ndarray,
+    out: Path | str,
+    *,
+    top_captions: int = 300,
+    top_images: int = 60,
+    score: Any = None,
+    fingerprint: Any = None,
+    resume: bool = True,
+    progress: Update | None = None,
+) -> MiningResult:
+    """Mines embeddings or sets, of the model in training or of a teacher.
+
+    Args:
+        images, captions: (n, D) arrays, memory maps or tensors, or `Sets`; as `evaluation.ranks.ranks` takes them.
+        image_groups, caption_groups: integers; equal ones belong together and are never negatives.
+        out: the folder to make.
+        score: a `Similarity` or any callable on blocks; None is the inner product.
+        fingerprint: what names model and data; an unfinished run is continued only when it agrees.
+        resume: False begins anew.
+        progress: told how many images of how many are done.
+    """
+    return mine_scores(
+        scorer(images, captions, score),
+        Positives.by_groups(image_groups, caption_groups).i2t,
+        out,
+        top_captions=top_captions,
+        top_images=top_images,
+        fingerprint=fingerprint,
+        resume=resume,
+        progress=progress,
+    )
+
+
+def mine_scores(
+    scores: Scorer,
+    own: Relation,
+    out: Path | str,
+    *,
+    top_captions: int = 300,
+    top_images: int = 60,
+    fingerprint: Any = None,
+    resume: bool = True,
+    progress: Update | None = None,
+    panel: int = PANEL,
+    block: int = BLOCK,
+    save_seconds: float = 20.0,
+) -> MiningResult:
+    """Mines any scorer (also an `Average` of models). `own`: the captions that belong to each image."""
+    out = Path(out)
+    n, m = scores.n_images, scores.n_captions
+    _check_lengths(own, n, m, top_captions, top_images)
+    info: dict[str, Any] = {"n_images": n, "n_captions": m, "top_captions": top_captions, "top_images": top_images}
+    # A few scores name the model where the caller gave no fingerprint.
+    probe = [np.unique(np.linspace(0, size - 1, 64).astype(np.int64)) for size in (n, m)]
+    sample = scores.block(probe[0], probe[1]).cpu().numpy().copy()
+    info["fingerprint"] = files.fingerprint(fingerprint, info, own.starts, own.items, sample, panel, block)
+    if out.exists() and not out.is_dir():
+        raise UserError("this is a file, not a folder", file=out, remedy="Choose another --out.")
+    if (out / "mining.json").is_file() and resume:
+        finished = MiningResult.load(out)
+        if finished.info["fingerprint"] == info["fingerprint"]:
+            return finished
+        raise UserError(
+            "these negatives were mined with another model, other data or other sizes",
+            file=out,
+            remedy="Choose another --out.",
+        )
+    if out.is_dir() and any(out.iterdir()) and not (out / "mining.json").is_file():
+        raise UserError("the folder exists and holds other files", file=out, remedy="Choose another --out.")
+    work = _Work(out.with_name(out.name + ".partial"), info, len(own.items), panel, block, resume)
+    saved = time.monotonic()
+    for start in range(work.done, n, panel):
+        rows = slice(start, min(start + panel, n))
+        _mine_panel(scores, own, rows, block, work)
+        if time.monotonic() - saved >= save_seconds:
+            work.save(rows.stop)
+            saved = time.monotonic()
+        if progress is not None:
+            progress(rows.stop, n)
+    return work.finish(out)
+
+
+def _check_lengths(own: Relation, n: int, m: int, top_captions: int, top_images: int) -> None:
+    own_images = np.bincount(own.items, minlength=m)
+    for what, wanted, there in (
+        ("top_captions", top_captions, m - int(own.counts.max())),
+        ("top_images", top_images, n - int(own_images.max())),
+    ):
+        if not 1 <= wanted <= there:
+            raise UserError(
+                f"{wanted} negatives are wanted, and an item has {there} of other groups",
+                field=what,
+                remedy=f"Choose 1 … {there}.",
+            )
+
+
+def _mine_panel(scores: Scorer, own: Relation, rows: slice, block: int, work: _Work) -> None:
+    best = TopK(rows.stop - rows.start, work.info["top_captions"])
+    pairs = np.arange(own.starts[rows.start], own.starts[rows.stop])
+    pairs = pairs[np.argsort(own.items[pairs], kind="stable")]
+    for number, start in enumerate(range(0, scores.n_captions, block)):
+        columns = slice(start, min(start + block, scores.n_captions))
+        tensor = scores.block(rows, columns)
+        if not torch.isfinite(tensor.sum()):
+            raise UserError("the scores contain NaN or infinity", remedy="Look for them in the embeddings.")
+        matrix = tensor.cpu().numpy()
+        first, last = np.searchsorted(own.items[pairs], [columns.start, columns.stop])
+        here = pairs[first:last]
+        place = own.queries[here] - rows.start, own.items[here] - columns.start
+        work.positive_scores[here] = matrix[place]
+        matrix[place] = -np.inf
+        spread = np.arange(SAMPLE) * 7919 % matrix.size
+        work.sample[rows.start // work.panel, number] = matrix[np.divmod(spread, matrix.shape[1])]
+        best.update(slice(0, best.n), matrix, np.arange(columns.start, columns.stop))
+        work.best_images.update(columns, matrix.T, np.arange(rows.start, rows.stop))
+    work.caption_scores[rows], work.captions[rows] = unpack(best.best())
+
+
+class _Work:
+    """The unfinished folder. Panels before `done` are in its arrays; the state file's name says how many that are."""
+
+    def __init__(self, folder: Path, info: dict[str, Any], pairs: int, panel: int, block: int, resume: bool) -> None:
+        self.folder, self.info, self.panel = folder, info, panel
+        started = folder / "started.json"
+        if not (resume and started.is_file() and json.loads(started.read_text(encoding="utf-8")) == info):
+            shutil.rmtree(folder, ignore_errors=True)
+        fresh = not started.is_file()
+        folder.mkdir(parents=True, exist_ok=True)
+        n, m, top = info["n_images"], info["n_captions"], info["top_captions"]
+
+        def array(name: str, dtype: type, *shape: int) -> np.ndarray:
+            path = folder / f"{name}.npy"
+            how = {"mode": "w+", "dtype": dtype, "shape": shape} if fresh else {"mode": "r+"}
+            return np.lib.format.open_memmap(path, **how)
+
+        self.captions, self.caption_scores = (
+            array("captions", np.int32, n, top),
+            array("caption_scores", np.float32, n, top),
+        )
+        self.positive_scores = array("positive_scores", np.float32, pairs)
+        self.sample = array("sample", np.float32, -(-n // panel), -(-m // block), SAMPLE)
+        self.best_images = TopK(m, info["top_images"])
+        self.done = 0
+        if fresh:
+            files.write_json(started, info)  # last: it vouches for the arrays
+        states = sorted(folder.glob("state-*.npy"))
+        if states:
+            self.done = int(states[-1].stem.removeprefix("state-"))
+            self.best_images.restore(np.load(states[-1], allow_pickle=False))
+
+    def save(self, done: int) -> None:
+        for name in ("captions", "caption_scores", "positive_scores", "sample"):
+            getattr(self, name).flush()
+        files.write_npy(self.folder / f"state-{done:012}.npy", self.best_images.best())
+        for old in sorted(self.folder.glob("state-*.npy"))[:-1]:
+            old.unlink()
+
+    def finish(self, out: Path) -> MiningResult:
+        image_scores, images = unpack(self.best_images.best())
+        files.write_npy(self.folder / "images.npy", images)
+        files.write_npy(self.folder / "image_scores.npy", image_scores)
+        negatives = self.sample[np.isfinite(self.sample)]
+        distribution = {
+            "positive": self.positive_scores,
+            "negative, any": negatives,
+            "negative, hardest of image": self.caption_scores[:, 0],
+            "negative, hardest of caption": image_scores[:, 0],
+        }
+        self.info["distribution"] = {name: np.quantile(v, QUANTILES).tolist() for name, v in distribution.items()}
+        for name in ("captions", "caption_scores", "positive_scores"):
+            getattr(self, name).flush()
+        files.write_json(self.folder / "mining.json", self.info)
+        old = out.with_name(out.name + ".old")
+        shutil.rmtree(old, ignore_errors=True)
+        if out.is_dir():
+            out.rename(old)
+        os.replace(self.folder, out)
+        shutil.rmtree(old, ignore_errors=True)
+        for spare in [out / "started.json", out / "sample.npy", *out.glob("state-*.npy")]:
+            spare.unlink()
+        return MiningResult.load(out)
+
+
+def mine_embeddings(
+    image_embeddings: Path | str,
+    caption_embeddings: Path | str,
+    out: Path | str,
+    *,
+    captions_per_image: int = 5,
+    similarity: SimilarityName = "cosine",
+    image_groups: Path | str | None = None,
+    caption_groups: Path | str | None = None,
+    top_captions: int = 300,
+    top_images: int = 60,
+    resume: bool = True,
+    progress: Update | None = None,
+) -> MiningResult:
+    """Mines two `.npy` files of embeddings, as `evaluation.external.evaluate_embeddings` reads them."""
+    scores = load_scorer(image_embeddings, caption_embeddings, similarity)
+    paths = (image_embeddings, caption_embeddings)
+    groups = load_pairing(scores, captions_per_image, image_groups, caption_groups, paths)
+    data = [[path.stat().st_size, path.stat().st_mtime_ns] for path in map(Path, paths)]
+    return mine_scores(
+        scores,
+        Positives.by_groups(*groups).i2t,
+        out,
+        top_captions=top_captions,
+        top_images=top_images,
+        fingerprint=[similarity, *data],
+        resume=resume,
+        progress=progress,
+    )
