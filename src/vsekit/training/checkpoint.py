@@ -1,0 +1,103 @@
+"""Checkpoints for exact resume: a folder appears whole or not at all, safetensors and JSON only.
+
+state/step-00001200-00/  weights.safetensors   the model's and the loss's
+                         optimiser.safetensors  moments, one tensor an entry
+                         state.json             where the run was
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from vsekit.errors import UserError
+from vsekit.files import write_json
+
+
+def save_checkpoint(
+    folder: Path, module: nn.Module, optimisers: Sequence[torch.optim.Optimizer], state: dict[str, Any]
+) -> None:
+    """Writes `folder/step-STEPS-STAGE` and then removes older ones."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # A stage starts with as many steps as the one before ended with.
+    final = folder / f"step-{state['steps']:08d}-{state['stage']:02d}"
+    if final.exists():
+        return
+    temporary = folder / f".{final.name}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    save_file({k: v.contiguous() for k, v in module.state_dict().items()}, temporary / "weights.safetensors")
+    tensors, plain = _flat(optimisers)
+    save_file(tensors, temporary / "optimiser.safetensors")
+    write_json(temporary / "state.json", {**state, "optimiser": plain})
+    for file in temporary.iterdir():
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+    temporary.replace(final)
+    for old in folder.iterdir():
+        if old.name != final.name:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def newest_checkpoint(folder: Path) -> Path | None:
+    """The newest whole checkpoint; half-written ones have another name."""
+    found = sorted(folder.glob("step-*")) if folder.is_dir() else []
+    return found[-1] if found else None
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    try:
+        state: dict[str, Any] = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(checkpoint, error) from None
+    return state
+
+
+def _damaged(checkpoint: Path, error: Exception) -> UserError:
+    what = str(error).splitlines()[0]
+    return UserError(f"this checkpoint is damaged: {what}", file=checkpoint, remedy="Start anew in another folder.")
+
+
+def load_checkpoint(checkpoint: Path, module: nn.Module, optimisers: Sequence[torch.optim.Optimizer]) -> None:
+    """Puts weights and moments back."""
+    try:
+        module.load_state_dict(load_file(checkpoint / "weights.safetensors"))
+        flat = {**load_file(checkpoint / "optimiser.safetensors"), **read_state(checkpoint)["optimiser"]}
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise _damaged(checkpoint, error) from None
+    for number, optimiser in enumerate(optimisers):
+        entries: dict[int, dict[str, Any]] = {}
+        for key, value in flat.items():
+            which, parameter, name = key.split(".", 2)
+            if int(which) == number:
+                entries.setdefault(int(parameter), {})[name] = value
+        optimiser.load_state_dict({"state": entries, "param_groups": optimiser.state_dict()["param_groups"]})
+        for parameter, entry in optimiser.state.items():
+            for name, value in entry.items():
+                # Fused optimisers walk the memory: moments must lie in it as their parameter does (channels last).
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    entry[name] = torch.empty_like(parameter).copy_(value)
+
+
+def _flat(optimisers: Sequence[torch.optim.Optimizer]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Moments by "optimiser.parameter.name": tensors, and plain numbers."""
+    tensors: dict[str, Tensor] = {}
+    plain: dict[str, Any] = {}
+    for number, optimiser in enumerate(optimisers):
+        for parameter, entry in optimiser.state_dict()["state"].items():
+            for name, value in entry.items():
+                key = f"{number}.{parameter}.{name}"
+                if isinstance(value, Tensor):
+                    tensors[key] = value.contiguous()
+                else:
+                    plain[key] = value
+    return tensors, plain

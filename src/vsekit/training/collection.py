@@ -1,0 +1,112 @@
+"""A collection made ready for training: splits, tokens cut once, and pictures as pixels or as stored features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from vsekit.data.pairs import Pairs
+from vsekit.data.text import Ragged
+from vsekit.errors import UserError
+from vsekit.evaluation.models import embedded, model_scorer
+from vsekit.evaluation.protocols import evaluate
+from vsekit.mining.sampler import OfflineSampler
+from vsekit.models.inputs import ImageInputs, image_inputs
+from vsekit.models.model import VSE
+from vsekit.progress import Progress
+from vsekit.training.settings import RunSettings, StageSettings
+from vsekit.training.step import Batch, OfflineBatch
+
+#: How often offline negatives are drawn again when one of their pictures can't be read.
+REDRAWS = 10
+
+
+class Collection:
+    """The training and validation splits of `pairs`, as the settings say."""
+
+    def __init__(self, settings: RunSettings, pairs: Pairs, progress: Progress) -> None:
+        self.settings, self.progress = settings, progress
+        data = settings.data
+        if data.restval and "restval" in pairs.splits:
+            self.train = pairs.split(data.train, "restval")
+        else:
+            self.train = pairs.split(data.train)
+        self.val = pairs.split(data.val)
+        for part, name in ((self.train, data.train), (self.val, data.val)):
+            if not part.captions:
+                raise UserError(f"split '{name}' has no captions", file=pairs.root, remedy="Look with: vse data check")
+        encoder = settings.model.text.encoder
+        self.tokenizer = encoder.make_tokenizer(_texts(pairs if data.vocabulary == "all" else self.train))
+        self.train_tokens = Ragged.of(self.tokenizer(_texts(self.train)))
+        self.val_tokens = Ragged.of(self.tokenizer(_texts(self.val)))
+        self.caption_pictures = self.train.caption_pictures
+        self.groups = torch.from_numpy(self.train.caption_groups)
+        self.n_groups = int(self.train.picture_groups.max()) + 1
+        features = pairs.features
+        self.image_dim = None if features is None else int(features.shape[-1])
+        self.read_from: list[ImageInputs] = []
+        _, first = np.unique(self.caption_pictures, return_index=True)
+        self.first_caption = dict(zip(self.caption_pictures[first].tolist(), first.tolist()))
+
+    def inputs(self, model: VSE, stage: StageSettings) -> tuple[ImageInputs, ImageInputs]:
+        """What the image tower reads in training and in validation."""
+        data, frozen = self.settings.data, "image.encoder" in stage.freeze
+        train = image_inputs(model, self.train, data.view, training=True, frozen=frozen, progress=self.progress)
+        val = image_inputs(model, self.val, data.eval_view, frozen=frozen, progress=self.progress)
+        self.read_from.append(train)
+        return train, val
+
+    def validate(self, model: VSE, inputs: ImageInputs) -> dict[str, Any]:
+        """Metrics of the validation split."""
+        scores = model_scorer(model, *embedded(model, self.val, inputs, self.val_tokens))
+        result = evaluate(scores, self.val.picture_groups, self.val.caption_groups)
+        return {"i2t": result.i2t, "t2i": result.t2i, "rsum": result.rsum}
+
+    @property
+    def broken(self) -> dict[str, str]:
+        """Reason by picture, of every broken picture met in training."""
+        return {name: why for inputs in self.read_from for name, why in inputs.broken.items()}
+
+    def batch(
+        self,
+        inputs: ImageInputs,
+        captions: np.ndarray,
+        epoch: float,
+        rng: np.random.Generator,
+        sampler: OfflineSampler | None = None,
+    ) -> Batch:
+        """The pairs of these captions with their pictures."""
+        pictures = self.caption_pictures[captions]
+        images, shown = inputs.load(pictures, rng)
+        if (shown != pictures).any():
+            # A broken picture was replaced by another: its caption must be the other's too.
+            captions = np.where(shown == pictures, captions, [self.first_caption[int(p)] for p in shown])
+        offline = self._offline(inputs, shown, captions, rng, sampler) if sampler else None
+        return Batch(images, self.train_tokens.batch(captions), self.groups[captions], epoch, offline)
+
+    def _offline(
+        self,
+        inputs: ImageInputs,
+        pictures: np.ndarray,
+        captions: np.ndarray,
+        rng: np.random.Generator,
+        sampler: OfflineSampler,
+    ) -> OfflineBatch:
+        for _ in range(REDRAWS):
+            drawn = sampler.sample(pictures, captions, rng)
+            image, shown = inputs.load(drawn.image, rng)
+            partner, partner_shown = inputs.load(drawn.partner_image, rng)
+            if (shown == drawn.image).all() and (partner_shown == drawn.partner_image).all():
+                break  # otherwise a broken picture was replaced, by one that need not be a negative
+        return OfflineBatch(
+            image=image,
+            image_of_caption=partner,
+            caption=self.train_tokens.batch(drawn.caption),
+            caption_of_image=self.train_tokens.batch(drawn.partner_caption),
+        )
+
+
+def _texts(pairs: Pairs) -> list[str]:
+    return [caption.text for caption in pairs.captions]

@@ -1,0 +1,141 @@
+"""The run folder: what is in it and how it grows.
+
+config.yaml     everything the run was made with; replayable with vse train config.yaml
+model/          the best snapshot, complete in itself
+metrics.jsonl   a line a step and a line a validation; the same bytes whenever the run is repeated
+timings.jsonl   seconds and pairs/s, which are never the same twice
+state/          for exact resume
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import yaml
+
+from vsekit.errors import UserError
+from vsekit.files import write_text
+from vsekit.training.settings import RunSettings
+
+LOCK = ".lock"
+
+
+class RunFolder:
+    """A run folder to be made, or one to go on with. Nothing is written before `create`.
+
+    Raises UserError when the folder is in use by another run, or was made with other settings.
+    """
+
+    def __init__(
+        self, path: Path, settings: RunSettings, source: dict[str, Any], collection: str, *, resume: bool
+    ) -> None:
+        self.path = path
+        self.model, self.state = path / "model", path / "state"
+        self.metrics, self.timings = path / "metrics.jsonl", path / "timings.jsonl"
+        self._lock: TextIO | None = None
+        self.content = {**settings.model_dump(mode="json"), "collection": collection, "source": source}
+        config = path / "config.yaml"
+        if path.exists() and not path.is_dir():
+            raise UserError("this is a file, not a folder", file=path, remedy="Choose another --out.")
+        if config.is_file():
+            if not resume:
+                raise UserError(
+                    "this folder holds a run already",
+                    file=path,
+                    remedy="Add --resume to go on with it, or choose another --out.",
+                )
+            self._same(_read_config(config), self.content, config)
+        elif path.exists() and any(file.name != LOCK for file in path.iterdir()):
+            raise UserError("this folder is not empty and holds no run", file=path, remedy="Choose another --out.")
+
+    def create(self) -> None:
+        """Makes the folder. It is locked until this process ends: two runs in one folder would undo each other."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        if self._lock is None:
+            self._lock = (self.path / LOCK).open("w")
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UserError("another process is training into this folder", file=self.path) from None
+        write_text(self.path / "config.yaml", yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True))
+
+    @staticmethod
+    def _same(old: dict[str, Any], new: dict[str, Any], config: Path) -> None:
+        was, now = (
+            {k: v for k, v in _flat(side).items() if not k.startswith("source")} for side in (old, _as_json(new))
+        )
+        changed = sorted(k for k in was.keys() | now.keys() if was.get(k) != now.get(k))
+        if changed:
+            key = changed[0]
+            raise UserError(
+                f"the run was made with {key} = {was.get(key)!r}, not {now.get(key)!r}"
+                + (f" (and {len(changed) - 1} more differences)" if len(changed) > 1 else ""),
+                file=config,
+                remedy="Resume with the settings of config.yaml, or start anew in another folder.",
+            )
+
+
+def finished(run: Path) -> dict[str, Any] | None:
+    """The closing line of a run's metrics.jsonl, when the run is complete."""
+    lines = (run / "metrics.jsonl").read_bytes().splitlines() if (run / "metrics.jsonl").is_file() else []
+    last = json.loads(lines[-1]) if lines and lines[-1].endswith(b"}") else {}
+    return last if last.get("event") == "end" else None
+
+
+class Log:
+    """Appends JSON lines; the file is made with the first. `size` cuts what was written after a checkpoint."""
+
+    def __init__(self, path: Path, size: int | None = None) -> None:
+        self.path = path
+        self._file: BinaryIO | None = None
+        if size is not None and path.is_file():
+            os.truncate(path, size)
+
+    @property
+    def file(self) -> BinaryIO:
+        if self._file is None:
+            self._file = self.path.open("ab")
+        return self._file
+
+    def write(self, line: dict[str, Any]) -> None:
+        self.file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
+
+    def flushed(self) -> int:
+        """Makes sure all is on disk; returns the size."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        return self.file.tell()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError:
+        content = None
+    if not isinstance(content, dict):
+        raise UserError("this run's settings can't be read", file=path, remedy="Start anew in another folder.")
+    return content
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(value, dict) and value:
+        return {k: v for key, inner in value.items() for k, v in _flat(inner, f"{prefix}{key}.").items()}
+    return {prefix[:-1]: value}
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """All whole lines of a run's metrics.jsonl."""
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.endswith("}")]

@@ -1,0 +1,146 @@
+"""Settings of a run: the model, the data, and a list of stages.
+
+A stage says what is frozen, which loss, which optimiser and schedule, where it starts from, and whether to mine first.
+VSE++ with fine-tuning is two stages, ConVSE three, AOQ two with mining between.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from vsekit.data.views import ViewSettings
+from vsekit.losses import LossSettings
+from vsekit.models.settings import ModelSettings
+from vsekit.parts import ONE_OF, Part, Settings
+
+
+class AdamSettings(Part):
+    kind: Literal["adam"] = "adam"
+    lr: float = Field(default=2e-4, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+
+
+class AdamWSettings(Part):
+    kind: Literal["adamw"] = "adamw"
+    lr: float = Field(default=5e-4, gt=0)
+    weight_decay: float = Field(default=1e-4, ge=0)
+
+
+class SGDSettings(Part):
+    kind: Literal["sgd"] = "sgd"
+    lr: float = Field(default=1e-1, gt=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    nesterov: bool = True
+    weight_decay: float = Field(default=1e-4, ge=0)
+
+
+OptimiserSettings = Annotated[AdamSettings | AdamWSettings | SGDSettings, *ONE_OF]
+
+
+class ScheduleSettings(Settings):
+    """How the learning rate moves over a stage; in epochs, fractions allowed.
+
+    warm_up: rises linearly from 0 over the first epochs.
+    steps, factor: multiplied by `factor` at each of `steps` (Adam 2e-4, ×0.1 after 15 of 30 epochs in VSE++).
+    cosine: falls to 0 as half a cosine over the stage, instead of steps.
+    """
+
+    warm_up: float = Field(default=0.0, ge=0)
+    steps: tuple[float, ...] = ()
+    factor: float = Field(default=0.1, gt=0)
+    cosine: bool = False
+
+    @model_validator(mode="after")
+    def _one_shape(self) -> ScheduleSettings:
+        if self.cosine and self.steps:
+            raise ValueError("choose either cosine or steps")
+        return self
+
+
+class MineSettings(Settings):
+    """Mining the whole training set before a stage, and drawing offline negatives from the lists (AOQ, Sec. 3.2).
+
+    teacher: whose scores: the model as the last stage left it (`previous`), the best snapshot so far, or another run.
+    captions, images: h, the length of the lists of an image and of a caption.
+    distribution, ranks: how ranks are drawn; the published sampler ties the two.
+    skip_above: leave out likely false negatives: those scoring above the best positive by this margin, or in its words.
+    """
+
+    teacher: Literal["previous", "best"] | Path = "best"
+    captions: int = Field(default=300, ge=1)
+    images: int = Field(default=60, ge=1)
+    distribution: Literal["uniform", "normal"] = "uniform"
+    ranks: Literal["independent", "tied"] = "independent"
+    skip_above: float | None = Field(default=None, ge=0)
+
+
+class AugmentSettings(Settings):
+    """Size augmentation (VSE∞): regions dropped, and words masked, replaced or deleted, each with this probability."""
+
+    regions: float = Field(default=0.0, ge=0, lt=1)
+    words: float = Field(default=0.0, ge=0, lt=1)
+
+
+class StageSettings(Settings):
+    """One stage of training.
+
+    epochs: an epoch goes over the captions, so each picture is seen as often as it has captions.
+    captions: `one_per_picture` draws one caption a picture an epoch instead (order embeddings).
+    freeze: parts that stay as they are, by dotted name; `image.encoder[:-2]` is all pieces but the last two.
+    rates: learning rate of a part as a multiple of the stage's, by dotted name (`{text.encoder: 0.1}`).
+    start: `previous` goes on from where the last stage ended, `best` from the best snapshot so far, `scratch` from new
+        weights; or the path of a run or model. What a loss has learned itself goes on as the last stage left it.
+    model: changes to the run's model from this stage on; weights with the same name and shape are carried over.
+    mine: mine hard negatives first; losses with offline negatives need it.
+    early_stop: stop after so many epochs without a better validation rsum.
+    """
+
+    epochs: int = Field(default=30, ge=1)
+    batch_size: int = Field(default=128, ge=1)
+    loss: LossSettings
+    captions: Literal["all", "one_per_picture"] = "all"
+    optimiser: OptimiserSettings = AdamSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
+    clip: float | None = Field(default=2.0, gt=0)
+    freeze: tuple[str, ...] = ()
+    rates: dict[str, float] = {}
+    start: Literal["previous", "best", "scratch"] | Path = "previous"
+    model: dict[str, Any] = {}
+    augment: AugmentSettings = AugmentSettings()
+    mine: MineSettings | None = None
+    early_stop: int | None = Field(default=None, ge=1)
+
+
+class DataSettings(Settings):
+    """Which part of the collection trains and selects, and how pictures are shown.
+
+    view, eval_view: of pictures in training and in evaluation (1C, 10C or RC of the VSE++ paper).
+    restval: fold COCO's `restval` into train (the rV of the papers).
+    vocabulary: `train` counts words of training captions only; `all` counts every split's, as published code did: a
+        leak, here for parity.
+    """
+
+    train: str = "train"
+    val: str = "val"
+    view: ViewSettings = ViewSettings.model_validate("1C")
+    eval_view: ViewSettings = ViewSettings.model_validate("1C")
+    restval: bool = False
+    vocabulary: Literal["train", "all"] = "train"
+
+    @model_validator(mode="after")
+    def _evaluation_repeats(self) -> DataSettings:
+        if not self.eval_view.deterministic:
+            raise ValueError("eval_view draws random crops, so no measurement would repeat; choose 1C or 10C")
+        return self
+
+
+class RunSettings(Settings):
+    """Everything that makes a run; `config.yaml` in the run folder holds it complete."""
+
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    model: ModelSettings
+    data: DataSettings = DataSettings()
+    stages: dict[str, StageSettings] = Field(min_length=1)

@@ -1,0 +1,104 @@
+"""Where model and loss meet: a batch in, a scalar out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from vsekit.data.augment import disturb_words, drop_regions
+from vsekit.encoders.base import Tokens
+from vsekit.errors import UserError
+from vsekit.losses.base import Loss, LossInputs, OfflineScores
+from vsekit.models.model import VSE
+from vsekit.parts import Sets
+from vsekit.training.settings import AugmentSettings
+
+
+@dataclass
+class OfflineBatch:
+    """Inputs of one offline negative of each kind for every pair: î, the image of t̂; t̂, a caption of î."""
+
+    image: Tensor | Sets
+    image_of_caption: Tensor | Sets
+    caption: Tokens
+    caption_of_image: Tokens
+
+
+@dataclass
+class Batch:
+    """Pair b is image b with caption b; `groups` numbers groups of the training collection."""
+
+    images: Tensor | Sets
+    captions: Tokens
+    groups: Tensor
+    epoch: float
+    offline: OfflineBatch | None = None
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+
+class Step(nn.Module):
+    """Embeds a batch, scores it and hands the scores to the loss; adds the loss of a caption branch, weight 1."""
+
+    def __init__(self, model: VSE, loss: Loss, augment: AugmentSettings | None = None) -> None:
+        super().__init__()
+        self.model, self.loss, self.augment = model, loss, augment or AugmentSettings()
+        if loss.needs_vectors and model.similarity.on_sets:
+            raise UserError(
+                f"this loss classifies single vectors, but similarity '{model.settings.similarity.kind}' compares sets",
+                remedy="Choose a pooling other than 'none' and a similarity of vectors (cosine), or another loss.",
+            )
+        if loss.needs_symmetric and (model.similarity.on_sets or model.settings.similarity.kind == "order"):
+            raise UserError(
+                "this loss compares images with images and captions with captions, which similarity "
+                f"'{model.settings.similarity.kind}' can't: it tells the two sides apart",
+                remedy="Choose cosine or inner_product, or another loss.",
+            )
+
+    def forward(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+        model = self.model
+        sets, tokens = self._augmented(model.image_sets(batch.images), batch.captions)
+        branch: Tensor | None = None
+        if model.caption_branch is None:
+            images = model.image.embed(sets)
+        else:
+            images, regions = model.image.embed_with_regions(sets)
+            branch = model.caption_branch(regions, sets.mask, batch.captions)
+        captions = model.text(tokens)
+        inputs = LossInputs(
+            scores=model.similarity(images, captions),
+            groups=batch.groups,
+            images=images,
+            captions=captions,
+            similarity=model.similarity,
+            epoch=batch.epoch,
+            offline=self._offline(batch.offline, images, captions) if batch.offline else None,
+        )
+        loss, logs = self.loss(inputs)
+        if branch is None:
+            return loss, logs
+        return loss + branch, {**logs, "ranking": loss.detach(), "captions": branch.detach()}
+
+    def _augmented(self, sets: Sets, tokens: Tokens) -> tuple[Sets, Tokens]:
+        if self.augment.regions:
+            sets = Sets(sets.vectors, drop_regions(sets.mask, self.augment.regions))
+        if self.augment.words:
+            tokenizer = self.model.tokenizer
+            tokens = disturb_words(tokens, self.augment.words, len(tokenizer), tokenizer.mask_id, tokenizer.special_ids)
+        return sets, tokens
+
+    def _offline(self, offline: OfflineBatch, images: Any, captions: Any) -> OfflineScores:
+        paired = self.model.similarity.paired
+        negative_image = self.model.embed_images(offline.image)
+        negative_caption = self.model.text(offline.caption)
+        return OfflineScores(
+            caption=paired(images, negative_caption),
+            image=paired(negative_image, captions),
+            both=paired(negative_image, negative_caption),
+            partners=paired(
+                self.model.embed_images(offline.image_of_caption), self.model.text(offline.caption_of_image)
+            ),
+        )

@@ -1,0 +1,46 @@
+"""Noticing the field's two training failures while they happen, and saying what to do about them."""
+
+from __future__ import annotations
+
+import math
+
+from vsekit.errors import UserError
+
+PLATEAU_STEPS = 100
+PLATEAU_WIDTH = 0.005
+
+
+class Watch:
+    """Looks at every step's loss.
+
+    A collapsed max-of-hinges run sits at 2·batch·margin: every picture and every sentence at one point. It may recover by
+    itself (published VSE++ code spent three epochs there), so this warns; a loss that is not finite ends the run.
+
+    patience: steps at the plateau before it counts.
+    """
+
+    def __init__(self) -> None:
+        self.steps_at_plateau = 0
+        self.patience = PLATEAU_STEPS
+
+    def see(self, loss: float, plateau: float | None, where: str, ranking: float | None = None) -> str | None:
+        """Returns a warning the moment the plateau has lasted `patience` steps; raises when `loss` is not finite.
+
+        `ranking` is the part of the loss that has the plateau, where another is added to it.
+        """
+        if not math.isfinite(loss):
+            raise UserError(
+                f"the loss became {loss} at {where}",
+                remedy="Lower the learning rate (--set stages.NAME.optimiser.lr=…) or clip harder (stages.NAME.clip=…); look "
+                "for NaN or huge values in the features with: vse data check. The last checkpoint is from before.",
+            )
+        value = loss if ranking is None else ranking
+        at_plateau = plateau is not None and abs(value - plateau) <= PLATEAU_WIDTH * plateau
+        self.steps_at_plateau = self.steps_at_plateau + 1 if at_plateau else 0
+        if self.steps_at_plateau != self.patience:
+            return None
+        return (
+            f"the loss has sat at {value:.2f} for {self.patience} steps, at {where}: the value of a collapsed model, where all "
+            "embeddings are one point. Often it leaves by itself within an epoch or two. If not: start with an epoch of "
+            "sum_of_hinges (loss: {kind: sum_to_max, epochs: 1}), lower the learning rate, or take a larger batch."
+        )
