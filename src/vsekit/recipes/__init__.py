@@ -1,0 +1,117 @@
+"""Recipes: one YAML per paper, holding the base settings and every row of its results tables as a change to them.
+
+    paper:    title, authors, venue
+    base:     RunSettings
+    variants: named changes that rows share
+    rows:     name → {use: [variants], set: {changes}, table, method, dataset, protocol, published: {...}}
+
+A row is named `paper:row`, for example `vsepp:1.7`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from vsekit.errors import UserError
+from vsekit.parts import apply_sets, merged, settings_error
+
+
+class Row(BaseModel):
+    """A row of a results table. published: i2t and t2i as [R@1, R@5, R@10, Med r], None where the paper prints none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    recipe: str
+    name: str
+    table: str
+    method: str
+    dataset: str
+    protocol: str = "full"
+    trainset: str = ""
+    note: str = ""
+    needs: str = ""
+    published: dict[str, list[float | None]] = {}
+    ensemble: list[str] = Field(default=[], description="rows whose runs are averaged to give this one")
+    settings: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return f"{self.recipe}:{self.name}"
+
+
+def names() -> list[str]:
+    """The recipes that come with the package."""
+    return sorted(Path(f.name).stem for f in resources.files(__name__).iterdir() if f.name.endswith(".yaml"))
+
+
+@cache
+def _read(recipe: str) -> dict[str, Any]:
+    if recipe not in names():
+        raise UserError(
+            f"no recipe '{recipe}'", remedy=f"There are: {', '.join(names())}; rows are listed by: vse recipes"
+        )
+    loaded: dict[str, Any] = yaml.safe_load((resources.files(__name__) / f"{recipe}.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def _row(recipe: str, content: Mapping[str, Any], name: str) -> Row:
+    row = dict(content["rows"][name])
+    settings: dict[str, Any] = content["base"]
+    for variant in row.pop("use", []):
+        settings = merged(settings, content["variants"][variant])
+    settings = merged(settings, row.pop("set", {}))
+    return Row(recipe=recipe, name=name, settings=settings, **row)
+
+
+def rows(recipe: str | None = None) -> list[Row]:
+    """All rows of one recipe, or of all."""
+    result = []
+    for one in [recipe] if recipe else names():
+        content = _read(one)
+        result += [_row(one, content, name) for name in content["rows"]]
+    return result
+
+
+def find(name: str) -> Row:
+    """The row called `paper:row`."""
+    recipe, _, row = name.partition(":")
+    content = _read(recipe)
+    if row not in content["rows"]:
+        raise UserError(
+            f"recipe '{recipe}' has no row '{row}'", remedy=f"Its rows: {', '.join(content['rows'])}. See: vse recipes"
+        )
+    return _row(recipe, content, row)
+
+
+def load_settings(recipe: str, assignments: Iterable[str] = ()) -> Any:
+    """RunSettings of `paper:row`, or of a YAML file, with --set assignments laid over them."""
+    from vsekit.training.settings import RunSettings
+
+    path = Path(recipe)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise UserError(
+                f"no such file: {path}", remedy="Give a YAML file or paper:row; vse recipes lists the rows."
+            )
+        try:
+            settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise UserError(f"not YAML: {error}", file=path) from None
+        if not isinstance(settings, dict):
+            raise UserError("a recipe file holds settings: seed, model, data, stages", file=path)
+        for key in ("source", "collection"):  # of a run's config.yaml: which data it had
+            settings.pop(key, None)
+    else:
+        settings = find(recipe).settings
+    settings = apply_sets(settings, assignments)
+    try:
+        return RunSettings.model_validate(settings)
+    except ValidationError as error:
+        raise settings_error(error, recipe) from None
