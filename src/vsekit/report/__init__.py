@@ -1,0 +1,1 @@
+"""Reports: one self-contained HTML file, pictures embedded, no network, readable on a phone."""
