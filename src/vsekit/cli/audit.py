@@ -1,0 +1,63 @@
+"""vse audit: what is likely mislabelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vsekit.cli import app
+from vsekit.cli.options import (
+    Columns,
+    DataPath,
+    Features,
+    Format,
+    Images,
+    Json,
+    Quiet,
+    examples,
+    print_json,
+    read_pairs,
+)
+
+
+@app.command(
+    epilog=examples(
+        "vse audit runs/catalogue --data catalogue.csv",
+        "vse audit runs/catalogue --data catalogue.csv --margin 0.1 --top 500 --out look.html",
+        "vse audit runs/catalogue --data catalogue.csv --json | jq '.pairs[] | select(.reason == \"false-negative\")'",
+    )
+)
+def audit(
+    run: Annotated[Path, typer.Argument(help="A run or model folder.")],
+    data: DataPath,
+    split: Annotated[str, typer.Option("--split", help="Which split to look through.")] = "train",
+    margin: Annotated[
+        float, typer.Option(help="How far a foreign caption scores above a picture's best own one.")
+    ] = 0.05,
+    gap: Annotated[float, typer.Option(help="How far an own caption scores below the median of the others.")] = 0.2,
+    cosine: Annotated[float, typer.Option(help="From which cosine of embeddings pictures count as duplicates.")] = 0.98,
+    top: Annotated[int, typer.Option(min=1, help="Findings listed of each kind.")] = 100,
+    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("audit.html"),
+    features: Features = None,
+    format: Format = None,
+    images: Images = None,
+    columns: Columns = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """List what is likely mislabelled, with pictures: false negatives, captions that don't fit, duplicates."""
+    from vsekit.diagnostics.audit import audit_run
+    from vsekit.progress import Progress
+    from vsekit.report.audit import write_audit
+
+    pairs = read_pairs(data, format, images, columns, features).split(split)
+    found = audit_run(run, pairs, margin=margin, gap=gap, cosine=cosine, progress=Progress(quiet=quiet))
+    write_audit(found, out, top)
+    if json:
+        print_json(found.to_dict(top))
+        return
+    for name, count in found.counts.items():
+        typer.echo(f"{count:7} {name.replace('_', ' ')}")
+    typer.echo(f"Look at {out}")

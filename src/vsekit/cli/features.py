@@ -1,0 +1,88 @@
+"""vse features: what a frozen image encoder makes of every picture, extracted once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vsekit.cli import app
+from vsekit.cli.options import Columns, DataPath, Format, Images, Json, Quiet, examples, print_json, read_pairs
+
+
+@app.command(
+    epilog=examples(
+        "vse features efficientnet_lite --data flickr8k --out features/lite0",
+        "vse features efficientnet_lite --set output=grid --data flickr8k --out features/lite0-grid --dtype float16",
+        "vse features efficientnet_lite --view RC --crops 10 --data flickr8k --out features/lite0-crops",
+        "vse features transformers_vision --set model=facebook/dinov2-small --data photos.csv --out features/dino",
+    )
+)
+def features(
+    encoder: Annotated[str, typer.Argument(help="small_cnn, efficientnet_lite, transformers_vision, timm_vision …")],
+    data: DataPath,
+    out: Annotated[Path, typer.Option("--out", help="The folder to write; an extraction that was stopped goes on.")],
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the encoder: key=value. May repeat.")
+    ] = None,
+    view: Annotated[str, typer.Option("--view", help="1C, 10C (mean of ten crops) or RC (random crops).")] = "1C",
+    resize: Annotated[
+        int | None, typer.Option(help="Side the picture is resized to; 8/7 of the encoder's pixels.")
+    ] = None,
+    crops: Annotated[
+        int, typer.Option(min=1, help="RC: random crops kept of each picture, to draw from in training.")
+    ] = 1,
+    split: Annotated[list[str] | None, typer.Option("--split", help="Only these splits. May repeat.")] = None,
+    dtype: Annotated[str, typer.Option(help="float32, or float16 for half the size.")] = "float32",
+    batch_size: Annotated[int, typer.Option(help="Crops the encoder reads at once; small is fast on CPUs.")] = 8,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Finish without pictures that can't be read.")
+    ] = False,
+    format: Format = None,
+    images: Images = None,
+    columns: Columns = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Extract and store features of a collection's pictures, resumably; vse train --features uses them."""
+    import torch
+
+    from vsekit.data.features import extract
+    from vsekit.data.views import view_settings
+    from vsekit.encoders.image import encoder_settings
+    from vsekit.errors import UserError
+    from vsekit.parts import apply_sets
+    from vsekit.progress import Progress
+
+    if dtype not in ("float16", "float32"):
+        raise UserError(f"no dtype '{dtype}'", field="--dtype", remedy="float16 or float32")
+    settings = encoder_settings(apply_sets({"kind": encoder}, sets or []))
+    pairs = read_pairs(data, format, images, columns, None)
+    if split:
+        pairs = pairs.split(*split)
+    torch.manual_seed(0)  # an encoder that starts at random is the same one when the command is repeated
+    built = settings.build()
+    shown = view_settings({"kind": view, "pixels": built.pixels, "resize": resize or built.pixels * 8 // 7})
+    if crops > 1 and shown.deterministic:
+        raise UserError(f"--crops {crops} with --view {view}, whose crops are fixed", remedy="Use --view RC.")
+    with Progress(quiet=quiet).bar("Features", "pictures") as bar:
+        store = extract(
+            built,
+            settings.model_dump(mode="json"),
+            pairs.pictures,
+            shown,
+            out,
+            batch_size=batch_size,
+            dtype=dtype,  # type: ignore[arg-type]
+            crops=crops,
+            skip_broken=skip_broken,
+            progress=bar,
+        )
+    shape = store.features.shape
+    if json:
+        print_json({"out": str(out), "shape": list(shape), "axes": store.axes, "broken": store.broken})
+    else:
+        typer.echo(
+            f"{out}: {' × '.join(f'{n} {axis}s' for n, axis in zip(shape, store.axes))}, {len(store.broken)} broken"
+        )
