@@ -1,10 +1,10 @@
-# make demo | test | test-all | lint | bench | install | clean
+# make demo | test | test-all | lint | bench | study | install | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all lint bench clean
+.PHONY: install demo test test-all lint bench study clean
 
 install: $(STAMP)
 
@@ -32,6 +32,10 @@ lint: install
 
 bench: install
 	$(BIN)/python -m benchmarks
+
+# Finished rows are skipped; remove studies/results/scenes/ROW.json to run one again.
+study: install
+	$(BIN)/python -m studies.scenes
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
