@@ -87,6 +87,17 @@ def test_mining_embeddings_finds_what_sorting_finds(embeddings: tuple[Path, Path
     assert (np.load(out / "images.npy") == np.argsort(-scores.T, axis=1)[:, :4]).all()
 
 
+def test_mining_flags_captions_of_a_picture_that_is_there_twice(embeddings: tuple[Path, Path], tmp_path: Path) -> None:
+    images = np.load(embeddings[0])
+    images[7] = images[3]
+    np.save(embeddings[0], images)
+    out = tmp_path / "mined"
+    sizes = ["--top-captions", "20", "--top-images", "10", "--margin", "9"]
+    printed = json.loads(vse("mine", *outside(embeddings), "--out", out, *sizes, "--json").stdout)
+    assert printed["reasons"]["same picture"] > 0
+    assert printed["reasons"]["scores above"] == 0
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [

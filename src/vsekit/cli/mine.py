@@ -59,8 +59,10 @@ def mine(
     quiet: Quiet = False,
 ) -> None:
     """For every image its hardest captions, for every caption its hardest images, own group left out, exactly."""
+    import numpy as np
+
     from vsekit.evaluation.positives import Positives
-    from vsekit.mining.false_negatives import flag_false_negatives
+    from vsekit.mining.false_negatives import flag_false_negatives, near_duplicates
     from vsekit.mining.mine import mine_scores
     from vsekit.models.model import load_model
     from vsekit.progress import Progress
@@ -75,9 +77,19 @@ def mine(
         result = mine_scores(
             scores, own, out, top_captions=top_captions, top_images=top_images, fingerprint=name, progress=bar
         )
-    flagged = flag_false_negatives(result, *groups, margin=margin, texts=texts)
+    vectors = getattr(scores, "images", None)  # of pooled embeddings; sets have none
+    doubles = None if vectors is None or isinstance(vectors, tuple) else near_duplicates(np.asarray(vectors))
+    flagged = flag_false_negatives(result, *groups, margin=margin, texts=texts, same_pictures=doubles)
     if json:
-        print_json({"out": str(out), **result.info, "likely_false_negatives": len(flagged.pairs), "margin": margin})
+        print_json(
+            {
+                "out": str(out),
+                **result.info,
+                "likely_false_negatives": len(flagged.pairs),
+                "reasons": flagged.counts(),
+                "margin": margin,
+            }
+        )
     else:
         typer.echo("\n".join([*result.summary(), *flagged.summary(), "Look at them with: vse audit"]))
         typer.echo(f"{out}: captions.npy {result.captions.shape}, images.npy {result.images.shape}")

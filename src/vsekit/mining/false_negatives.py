@@ -40,7 +40,11 @@ class FalseNegatives:
     def summary(self) -> list[str]:
         """Lines that say how many were flagged, and why."""
         lines = [f"{len(self.pairs)} likely false negatives"]
-        return lines + [f"  {name}: {int((self.reasons & bit > 0).sum())}" for bit, name in REASONS.items()]
+        return lines + [f"  {name}: {count}" for name, count in self.counts().items()]
+
+    def counts(self) -> dict[str, int]:
+        """How many pairs show each sign."""
+        return {name: int((self.reasons & bit > 0).sum()) for bit, name in REASONS.items()}
 
 
 def flag_false_negatives(
