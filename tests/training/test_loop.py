@@ -20,7 +20,7 @@ from vsekit.parts import merged
 from vsekit.progress import Progress
 from vsekit.recipes import load_settings
 from vsekit.training.loop import train
-from vsekit.training.run import read_metrics
+from vsekit.training.run import RunFolder, read_metrics
 from vsekit.training.settings import RunSettings
 
 
@@ -242,3 +242,29 @@ def test_broken_pictures_under_a_frozen_encoder_are_replaced_too(
     (data / "train" / "3.jpg").write_bytes(b"no picture")
     train(frozen, read(data), tmp_path / "run", progress=Progress())
     assert "1 broken pictures were replaced" in capsys.readouterr().err
+
+
+def test_a_run_is_not_resumed_on_another_collection(collection: Path, tmp_path: Path) -> None:
+    train(settings(), read(collection), tmp_path / "run")
+    other = write_precomputed(tmp_path / "other", n=30)
+    with pytest.raises(UserError, match="collection"):
+        train(settings(), read(other), tmp_path / "run", resume=True)
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
+    first, second = (RunFolder(tmp_path / "run", settings(), {}, "same", resume=True) for _ in range(2))
+    first.create()
+    with pytest.raises(UserError, match="another process"):
+        second.create()
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors", "state.json"])
+def test_a_damaged_checkpoint_is_named(name: str, collection: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(settings(), read(collection), run)
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:-1]))  # as if killed before the closing line
+    damaged = next((run / "state").glob("step-*")) / name
+    damaged.write_bytes(damaged.read_bytes()[:20])
+    with pytest.raises(UserError, match=r"damaged[\s\S]*another folder"):
+        train(settings(), read(collection), run, resume=True)
