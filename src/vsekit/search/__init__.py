@@ -1,0 +1,1 @@
+"""Search: pictures and captions in a store, asked in words or with a picture."""

@@ -1,0 +1,83 @@
+"""The interface of a store: items with a vector each, found by inner product.
+
+Vectors are float32 of one size, unit length when the model's similarity is the cosine. A store is opened by one writer and
+any number of readers; what a reader sees is always whole: the state before or after a `write`, never half of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from vsekit.search.items import Item, Kind
+
+if TYPE_CHECKING:
+    from vsekit.search.filters import Filter
+
+
+class Found(NamedTuple):
+    """The best of a query, best first. Fewer than asked for where there are no more."""
+
+    ids: list[str]
+    scores: np.ndarray
+
+
+class Store(ABC):
+    """location: what `open_store` takes to open it again. dim: the size of the vectors."""
+
+    location: str
+    dim: int
+
+    @property
+    @abstractmethod
+    def header(self) -> dict[str, Any]:
+        """What the index knows of itself: the model and its fingerprint, indexed folders, calibration."""
+
+    @abstractmethod
+    def set_header(self, header: Mapping[str, Any]) -> None: ...
+
+    @abstractmethod
+    def write(self, items: Sequence[Item], vectors: np.ndarray, deleted: Sequence[str] = ()) -> None:
+        """Adds items, or replaces those with the same id, and deletes others, all at once and durably."""
+
+    @abstractmethod
+    def update(self, items: Sequence[Item]) -> None:
+        """Replaces what is known of items that are there; their vectors stay (a renamed file)."""
+
+    @abstractmethod
+    def items(self, ids: Sequence[str]) -> list[Item]:
+        """In the order asked for; KeyError for an id that is not there."""
+
+    @abstractmethod
+    def vectors(self, ids: Sequence[str]) -> np.ndarray:
+        """(len(ids), dim); KeyError for an id that is not there."""
+
+    @abstractmethod
+    def all_items(self, kind: Kind | None = None) -> Iterator[Item]:
+        """Every item, in order of id, without holding them all in memory."""
+
+    @abstractmethod
+    def count(self, kind: Kind | None = None, filter: Filter | None = None) -> int: ...
+
+    @abstractmethod
+    def search(self, queries: np.ndarray, top: int, *, kind: Kind, filter: Filter | None = None) -> list[Found]:
+        """The `top` items of a kind with the largest inner product with each of `queries` (q, dim) among those that pass
+        the filter; ties by id."""
+
+    @abstractmethod
+    def fields(self) -> dict[str, dict[str, Any]]:
+        """The metadata of pictures, for filters: name → {"type": "number" | "text" | "boolean", and "min", "max" or
+        "values": [[value, count], …] (the commonest 50), "count": items that have it}."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets go of files and connections."""
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

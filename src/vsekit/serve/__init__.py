@@ -1,0 +1,1 @@
+"""HTTP: the index as an API with an OpenAPI description, and as a page."""

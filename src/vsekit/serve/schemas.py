@@ -1,0 +1,110 @@
+"""What the HTTP API takes and gives; the OpenAPI description is made of these."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+Meta = dict[str, str | int | float | bool]
+
+
+class ItemOut(BaseModel):
+    """A picture or a caption. thumbnail, picture_url: paths on this server; None where there is no file."""
+
+    id: str
+    kind: Literal["image", "caption"]
+    picture: str
+    name: str
+    text: str = ""
+    width: int = 0
+    height: int = 0
+    meta: Meta = {}
+    captions: list[str] = []
+    thumbnail: str | None = None
+    picture_url: str | None = None
+
+
+class HitOut(ItemOut):
+    """standing: share of the model's known negatives that score lower, 0…1. match: the same in a word."""
+
+    score: float
+    standing: float | None = None
+    match: Literal["strong", "likely", "weak", "none"] | None = None
+
+
+class SearchIn(BaseModel):
+    """query: words, or arithmetic over quoted words and item ids: "dog" + item:ID - "water"."""
+
+    query: str = Field(max_length=2000)
+    top: int = Field(default=60, ge=1)
+    offset: int = Field(default=0, ge=0)
+    kind: Literal["image", "caption"] = "image"
+    filter: str | None = Field(default=None, max_length=2000)
+    rerank: int = Field(default=0, ge=0, description="How many of the best the re-ranking model reads again.")
+
+
+class Timing(BaseModel):
+    """Milliseconds."""
+
+    encode: float
+    search: float
+    total: float
+
+
+class SearchOut(BaseModel):
+    """verdict: None, or a sentence such as "Nothing here matches well." more: whether there are hits beyond these."""
+
+    hits: list[HitOut]
+    verdict: str | None = None
+    more: bool = False
+    timing: Timing
+
+
+class WordWeight(BaseModel):
+    """How much the score falls without this word."""
+
+    word: str
+    weight: float
+
+
+class WhyIn(BaseModel):
+    query: str = Field(max_length=2000)
+    id: str
+
+
+class WhyOut(BaseModel):
+    """boxes: for models that compare regions: word → x0, y0, x1, y1 in 0…1 of the picture, with the weight of each."""
+
+    score: float
+    words: list[WordWeight]
+    boxes: dict[str, list[tuple[float, float, float, float, float]]] = {}
+
+
+class FieldOut(BaseModel):
+    """A field of the metadata, for the page's filters."""
+
+    type: Literal["number", "text", "boolean"]
+    count: int
+    min: float | None = None
+    max: float | None = None
+    values: list[tuple[str | int | float | bool, int]] = []
+
+
+class StatusOut(BaseModel):
+    pictures: int
+    captions: int
+    model: str
+    model_fingerprint: str
+    dim: int
+    store: str
+    reranker: str | None = None
+    fields: dict[str, FieldOut] = {}
+    indexed: str | None = Field(default=None, description="When the index was last brought up to date, ISO 8601.")
+
+
+class Problem(BaseModel):
+    """Every error: a reason, and a remedy where there is one."""
+
+    error: str
+    remedy: str | None = None
