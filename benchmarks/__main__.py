@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from vsekit.memory import keep_freed_memory
+
 NAMES = ("training", "gru", "losses", "pooling", "similarity", "evaluation", "features")
 
 
@@ -24,6 +26,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="shrink the work for a quick look")
     parser.add_argument("--json", type=Path, help="also write all rows to this file")
     options = parser.parse_args()
+    keep_freed_memory()  # as every vse command does
     names = options.names or NAMES
     everything: dict[str, Any] = {"machine": platform.processor() or platform.machine(), "scale": options.scale}
     for name in names:

@@ -10,6 +10,7 @@ import sys
 import typer
 
 from vsekit.errors import UserError
+from vsekit.memory import keep_freed_memory
 
 app = typer.Typer(
     name="vse",
@@ -42,6 +43,7 @@ def main() -> None:
     # The commands register themselves; they import heavy packages only when they run.
     from vsekit.cli import audit, compare, data, demo, evaluate, features, mine, recipes, report, reproduce, train  # noqa: F401
 
+    keep_freed_memory()
     try:
         app()
     except UserError as error:
