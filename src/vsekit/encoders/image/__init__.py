@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from vsekit.encoders.image.detector_regions import DetectorRegionsSettings
 from vsekit.encoders.image.efficientnet_lite import EfficientNetLiteSettings
 from vsekit.encoders.image.precomputed import PrecomputedSettings
+from vsekit.encoders.image.several import SeveralSettings
 from vsekit.encoders.image.small_cnn import SmallCNNSettings
 from vsekit.encoders.image.timm_vision import TimmVisionSettings
 from vsekit.encoders.image.transformers_vision import TransformersVisionSettings
@@ -18,6 +19,7 @@ ImageEncoderSettings = Annotated[
     DetectorRegionsSettings
     | EfficientNetLiteSettings
     | PrecomputedSettings
+    | SeveralSettings
     | SmallCNNSettings
     | TimmVisionSettings
     | TransformersVisionSettings,
