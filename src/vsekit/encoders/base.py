@@ -63,9 +63,11 @@ class Tokenizer(Protocol):
 
 
 class TextEncoder(nn.Module):
-    """dim: size of a vector."""
+    """dim: size of a vector. weights_from: as an `ImageEncoder` has it. state_a_token: gives one vector a token."""
 
     dim: int
+    weights_from: str | None = None
+    state_a_token: bool = False
 
     def forward(self, tokens: Tokens) -> Sets:
         """Tokens (B, T) → Sets of (B, T', dim)."""

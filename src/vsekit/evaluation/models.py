@@ -12,6 +12,7 @@ from vsekit.evaluation.scorers import Average, Scorer, scorer
 from vsekit.models.embed import embed_captions, embed_images
 from vsekit.models.inputs import ImageInputs, image_inputs
 from vsekit.models.model import VSE, load_model
+from vsekit.models.texts import TextStates
 from vsekit.progress import QUIET, Progress
 
 
@@ -19,7 +20,7 @@ def embedded(
     model: VSE,
     pairs: Pairs,
     inputs: ImageInputs | None = None,
-    tokens: Ragged | None = None,
+    tokens: Ragged | TextStates | None = None,
     progress: Progress = QUIET,
 ) -> tuple[Any, Any]:
     """Embeddings of a collection's pictures and captions: (n, D) tensors, or `Sets`.
@@ -49,5 +50,7 @@ def score_runs(runs: Sequence[Path | str], pairs: Pairs, progress: Progress = QU
     scorers = []
     for run in runs:
         model = load_model(run)
+        if pairs.features is None and model.feature_source is not None:
+            model.read_pictures()
         scorers.append(model_scorer(model, *embedded(model, pairs, progress=progress)))
     return scorers[0] if len(scorers) == 1 else Average(scorers)

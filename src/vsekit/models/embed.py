@@ -12,6 +12,7 @@ from torch import Tensor
 from vsekit.data.text import Ragged
 from vsekit.models.inputs import ImageInputs
 from vsekit.models.model import VSE
+from vsekit.models.texts import TextStates
 from vsekit.parts import Sets
 from vsekit.progress import Update
 
@@ -33,7 +34,9 @@ def embed_images(
 
 
 @torch.inference_mode()
-def embed_captions(model: VSE, tokens: Ragged, batch_size: int = 256, progress: Update | None = None) -> Tensor | Sets:
+def embed_captions(
+    model: VSE, tokens: Ragged | TextStates, batch_size: int = 256, progress: Update | None = None
+) -> Tensor | Sets:
     """Embeddings of all captions. Short and long ones are kept apart, so that little of a batch is padding."""
     device = next(model.parameters()).device
     order = np.argsort(-tokens.lengths, kind="stable")

@@ -41,7 +41,7 @@ class Embedder:
 
         Args:
             images: paths, PIL pictures or (H, W, 3) uint8 arrays, mixed at will; one alone counts as a list of one. A model
-                made from precomputed features takes feature arrays, (d,) or (N, d), instead.
+                made from precomputed features takes feature arrays, (d,) or (N, d), instead, until `model.read_pictures()`.
             batch_size: pictures at a time.
         """
         images = self._listed(images)
@@ -97,7 +97,7 @@ class Embedder:
         if wrong is not None:
             raise UserError(
                 f"this model was trained on precomputed features and can't read pictures ({type(wrong).__name__} given)",
-                remedy="Give feature arrays, or train with an image encoder (model.image.encoder).",
+                remedy="Give feature arrays, or let it read pictures, where its encoder is known: model.read_pictures().",
             )
         rows = [torch.from_numpy(np.atleast_2d(item).astype(np.float32)) for item in batch]
         vectors = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)

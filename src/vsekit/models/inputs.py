@@ -155,7 +155,7 @@ def _refuse_other_features(encoder: ImageEncoder, pairs: Pairs, frozen: bool) ->
             field="freeze",
             remedy="Freeze image.encoder in every stage, or train on the pictures, without --features.",
         )
-    if pairs.feature_weights is not None and pairs.feature_weights != weights_fingerprint(encoder):
+    if pairs.feature_source is not None and pairs.feature_source["weights"] != weights_fingerprint(encoder):
         raise UserError(
             "the features were made by an encoder with other weights than the model's",
             field="--features",

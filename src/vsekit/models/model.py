@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from vsekit.data.features import weights_fingerprint
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder, Tokenizer
+from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError
 from vsekit.files import atomic_path, fingerprint, write_json
 from vsekit.models.settings import ModelSettings
@@ -30,6 +31,8 @@ from vsekit.similarity.base import Similarity
 
 FORMAT = 1
 REPAIR = "Train it again, or fetch it whole."
+#: The name, in place of a path, of the model that comes with vsekit.
+STARTER = "starter"
 
 
 class VSE(nn.Module):
@@ -40,7 +43,9 @@ class VSE(nn.Module):
         tokenizer: of the text encoder.
         view: how pictures are shown when the model is used.
         image_dim: size of precomputed features, where the image encoder is `precomputed` and its settings leave it open.
+        feature_source: what made those features, see `Pairs`; with it, the model can be made to `read_pictures`.
         initialise: load pretrained word vectors and encoder weights; False when saved weights follow.
+        text_from_pip: the saved weights lack those of the text encoder, which a pip package brings.
     """
 
     def __init__(
@@ -50,13 +55,20 @@ class VSE(nn.Module):
         view: ViewSettings,
         *,
         image_dim: int | None = None,
+        feature_source: dict[str, Any] | None = None,
         initialise: bool = True,
+        text_from_pip: bool = False,
     ) -> None:
         super().__init__()
         self.tokenizer, self.view, self.image_dim = tokenizer, view, image_dim
         image = _image_encoder(settings.image.encoder, image_dim, initialise)
-        self._pip_weights = weights_fingerprint(image) if image.weights_from else None
-        text = settings.text.encoder.build(tokenizer, initialise=initialise)
+        self.feature_source = feature_source if settings.image.encoder.kind == "precomputed" else None
+        text = settings.text.encoder.build(tokenizer, initialise=initialise or text_from_pip)
+        self._pip_weights = {
+            side: weights_fingerprint(encoder)
+            for side, encoder in (("image", image), ("text", text))
+            if encoder.weights_from
+        }
         # Encoders from a hub fill in their architecture, so that the saved model is rebuilt without it.
         self.settings = _with_encoders(settings, getattr(image, "settings", None), getattr(text, "settings", None))
         self.image = Tower(settings.image, image, settings.dim)
@@ -83,10 +95,50 @@ class VSE(nn.Module):
         """Pixels, views or features → (B, D), or `Sets` of (B, N, D)."""
         return self.image.embed(self.image_sets(inputs))
 
+    def read_pictures(self) -> VSE:
+        """Puts the encoder that made the features before a model that was trained on features, so that it reads pictures.
+
+        A model that reads them already stays as it is. Raises UserError where that encoder is not known, or can't be
+        made again with the same weights.
+        """
+        if self.settings.image.encoder.kind != "precomputed":
+            return self
+        source = self.feature_source
+        if source is None:
+            raise UserError(
+                "this model was trained on features, and it is not known what made them",
+                remedy="Train with features made by vse features, or with an image encoder (model.image.encoder).",
+            )
+        settings = encoder_settings(source["encoder"])
+        with torch.random.fork_rng():
+            torch.manual_seed(0)  # as vse features does: an encoder that starts at random is the same one
+            encoder = settings.build().eval()
+        weights = weights_fingerprint(encoder)
+        if weights != source["weights"]:
+            raise UserError(
+                f"the encoder '{settings.kind}' has other weights now than when the features were made",
+                remedy="Install the version it was trained with, or extract the features anew and train again.",
+            )
+        view = ViewSettings.model_validate(source["view"])
+        # Features of random crops are averaged in evaluation; the centre crop is the view that repeats.
+        self.view = (
+            view
+            if view.deterministic
+            else ViewSettings(
+                kind="1C", resize=view.resize, pixels=view.pixels, flip=False, keep_aspect=view.keep_aspect
+            )
+        )
+        self.image.encoder, self.image_dim, self.feature_source = encoder, None, None
+        self._pip_weights |= {"image": weights} if encoder.weights_from else {}
+        self.settings = _with_encoders(self.settings, getattr(encoder, "settings", settings), None)
+        return self
+
     def kept_weights(self) -> dict[str, Tensor]:
         """What a saved model must hold: everything but weights that a pip package brings unchanged."""
-        skip = self._pip_weights is not None and weights_fingerprint(self.image.encoder) == self._pip_weights
-        return {k: v for k, v in self.state_dict().items() if not (skip and k.startswith("image.encoder."))}
+        encoders = {"image": self.image.encoder, "text": self.text.encoder}
+        same = [side for side, weights in self._pip_weights.items() if weights_fingerprint(encoders[side]) == weights]
+        skip = tuple(f"{side}.encoder." for side in same)
+        return {k: v for k, v in self.state_dict().items() if not k.startswith(skip)}
 
     def save(self, folder: Path) -> None:
         """Writes the folder; an existing model there is replaced file by file, weights last."""
@@ -99,6 +151,7 @@ class VSE(nn.Module):
                 "model": self.settings.model_dump(mode="json"),
                 "view": self.view.model_dump(mode="json"),
                 "image_dim": self.image_dim,
+                "features": self.feature_source,
             },
         )
         self.save_weights(folder)
@@ -131,8 +184,16 @@ def _image_encoder(settings: Any, dim: int | None, initialise: bool) -> ImageEnc
 
 
 def model_folder(path: Path | str) -> Path:
-    """The model folder of a run folder or of itself."""
+    """The model folder of a run folder or of itself; that of the model that comes with vsekit for the name "starter"."""
     path = Path(path)
+    if str(path) == STARTER:
+        path = Path(__file__).parents[1] / "search" / STARTER
+        if not (path / "config.json").is_file():
+            raise UserError(
+                "this installation has no starter model",
+                file=path,
+                remedy="Install vsekit whole, or name another model.",
+            )
     for folder in (path / "model", path):
         if (folder / "config.json").is_file() and (folder / "model.safetensors").is_file():
             return folder
@@ -159,11 +220,20 @@ def load_model(path: Path | str) -> VSE:
     except (ValueError, KeyError, TypeError, ValidationError, SafetensorError) as error:
         raise UserError(f"not a vsekit model: {error}", file=folder, remedy=REPAIR) from None
     tokenizer = settings.text.encoder.load_tokenizer(folder)
-    model = VSE(settings, tokenizer, view, image_dim=config.get("image_dim"), initialise=False)
+    model = VSE(
+        settings,
+        tokenizer,
+        view,
+        image_dim=config.get("image_dim"),
+        feature_source=config.get("features"),
+        initialise=False,
+        text_from_pip=not any(name.startswith("text.encoder.") for name in weights),
+    )
     wanted = model.state_dict()
-    from_pip = "image.encoder." if model.image.encoder.weights_from else None
+    encoders = (("image.encoder.", model.image.encoder), ("text.encoder.", model.text.encoder))
+    from_pip = tuple(prefix for prefix, encoder in encoders if encoder.weights_from)
     wrong = [name for name in weights if name not in wanted or weights[name].shape != wanted[name].shape]
-    wrong += [name for name in wanted if name not in weights and not (from_pip and name.startswith(from_pip))]
+    wrong += [name for name in wanted if name not in weights and not name.startswith(from_pip)]
     if wrong:
         raise UserError(
             f"{len(wrong)} weights don't fit the settings, the first is {wrong[0]}", file=folder, remedy=REPAIR

@@ -32,8 +32,8 @@ class Tower(nn.Module):
         self.normalise, self.absolute = settings.normalise, settings.absolute
 
     def forward(self, inputs: Any) -> Tensor | Sets:
-        """Pixels or tokens → (B, D), or `Sets` of (B, N, D) where nothing pools."""
-        return self.embed(self.encoder(inputs))
+        """Pixels or tokens, or what the encoder made of them before → (B, D), or `Sets` of (B, N, D) where nothing pools."""
+        return self.embed(inputs if isinstance(inputs, Sets) else self.encoder(inputs))
 
     def embed(self, sets: Sets) -> Tensor | Sets:
         """The same from the encoder's output on, for features that were extracted before."""

