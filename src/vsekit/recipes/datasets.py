@@ -74,8 +74,11 @@ def dataset(row: Row) -> str:
 
 
 def split(row: Row, available: dict[str, int]) -> str:
-    """The split a row is measured on: test, or val; COCO's testall (5,000) where test is its first 1,000."""
-    if row.dataset.endswith("-val"):
+    """The split a row is measured on: test, or val; COCO's testall (5,000) where test is its first 1,000.
+
+    A row without published numbers is measured on val where a collection comes without its test split.
+    """
+    if row.dataset.endswith("-val") or (not row.published and "test" not in available):
         return "val"
     return "testall" if row.protocol in ("1k", "5k") and "testall" in available else "test"
 

@@ -1,0 +1,56 @@
+"""The claims of the five papers on Flickr8k's photographs.
+
+    python -m studies.flickr8k --data DATA [RUN …] [--work runs/flickr8k] [--workers 2]
+    python -m studies.flickr8k --render
+
+DATA is Flickr8k in Karpathy's JSON with the pictures beside it. The matrix is studies/flickr8k.yaml; finished runs are
+skipped and interrupted ones go on. Each run writes studies/results/flickr8k/RUN.SEED.json; docs/study.md is made of these
+files alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+from studies.matrix import Study, run_all, run_one
+from studies.study_page import render
+from vsekit.errors import UserError
+from vsekit.memory import keep_freed_memory
+from vsekit.progress import QUIET, Progress
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.flickr8k", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="only these configurations, and what they need")
+    parser.add_argument("--data", type=Path, help="Flickr8k: dataset_flickr8k.json, or its folder")
+    parser.add_argument("--work", type=Path, default=Path("runs/flickr8k"), help="where features and runs go")
+    parser.add_argument("--workers", type=int, default=2, help="runs at a time, a thread each")
+    parser.add_argument("--render", action="store_true", help="only write docs/study.md")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    study = Study(HERE / "flickr8k.yaml", HERE / "results" / "flickr8k", options.work)
+    try:
+        if not options.render and options.data is None:
+            raise UserError("where is Flickr8k?", field="--data", remedy="Give --data, or --render to write the page.")
+        if options.one:
+            keep_freed_memory()
+            torch.set_num_threads(1)
+            run_one(study, study.runs[options.one], options.data, QUIET)
+            return
+        if not options.render:
+            run_all(study, options.runs, options.data, options.workers, "studies.flickr8k", Progress())
+        render(study, HERE.parent / "docs")
+    except UserError as error:
+        sys.exit(f"{error}")
+
+
+if __name__ == "__main__":
+    main()

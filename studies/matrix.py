@@ -1,0 +1,253 @@
+"""A study: a matrix of configurations × seeds from one YAML, run on both cores, one small JSON a run.
+
+    features:  name → {encoder, view, crops, dtype}        extracted once, kept under WORK/features
+    base:      RunSettings
+    variants:  named changes that runs share
+    runs:      name → {about, use: [variants], set: {changes}, features: name, seeds: [0, 1, 2], needs: run}
+    claims:    what is asked of the results; see `studies.claims`
+
+A run that starts from another, or mines with it, names it in `needs`; "$needs" in its settings is then the path of that
+run with the same seed. Finished runs are skipped, interrupted ones go on where they stopped; a run's folder is thrown
+away once its JSON is written, unless another run needs it.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from vsekit.data.features import FeatureStore, extract
+from vsekit.data.pairs import Pairs
+from vsekit.data.readers import read
+from vsekit.data.views import view_settings
+from vsekit.encoders.image import encoder_settings
+from vsekit.errors import UserError
+from vsekit.evaluation.metrics import Metrics, query_ranks
+from vsekit.evaluation.models import score_runs
+from vsekit.evaluation.protocols import evaluate
+from vsekit.files import write_json
+from vsekit.parts import merged
+from vsekit.progress import Progress
+from vsekit.training.loop import train
+from vsekit.training.run import read_metrics
+from vsekit.training.settings import RunSettings
+
+#: Ranks of single queries are kept up to here; R@10 and the bulk of the distribution need no more.
+LAST_RANK = 255
+RANK_BINS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5001)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One cell of the matrix. `name` is the configuration's."""
+
+    name: str
+    seed: int
+    about: str
+    features: str
+    needs: str | None
+    settings: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}.{self.seed}"
+
+
+class Study:
+    """The matrix of a YAML file. results: folder of the JSON files. work: folder of features and unfinished runs."""
+
+    def __init__(self, file: Path, results: Path, work: Path) -> None:
+        self.content: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+        self.results, self.work = results, work
+        self.runs = {run.id: run for name in self.content["runs"] for run in self._runs(name)}
+
+    def _runs(self, name: str) -> list[Run]:
+        entry: dict[str, Any] = self.content["runs"][name]
+        settings = self.content["base"]
+        for variant in entry.get("use", []):
+            settings = merged(settings, self.content["variants"][variant])
+        settings = merged(settings, entry.get("set", {}))
+        features, needs = entry.get("features", "lite0"), entry.get("needs")
+        about, seeds = entry["about"], entry.get("seeds", [0])
+        return [Run(name, seed, about, features, needs, merged(settings, {"seed": seed})) for seed in seeds]
+
+    def result(self, run: str) -> dict[str, Any] | None:
+        file = self.results / f"{run}.json"
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        """The finished results of a configuration, a seed each."""
+        found = (self.result(run.id) for run in self.runs.values() if run.name == name)
+        return [result for result in found if result]
+
+    def folder(self, run: Run) -> Path:
+        return self.work / "runs" / run.id
+
+    def wanted(self) -> set[str]:
+        """Runs whose model an unfinished run needs."""
+        open_runs = [run for run in self.runs.values() if not self.result(run.id)]
+        return {f"{run.needs}.{run.seed}" for run in open_runs if run.needs}
+
+    def todo(self, names: list[str]) -> list[Run]:
+        """Runs without a result, or whose model is gone and needed, in an order in which needs come first."""
+        for name in names:
+            if name not in self.content["runs"]:
+                raise UserError(f"no run '{name}'", remedy=f"There are: {', '.join(self.content['runs'])}.")
+        ordered: dict[str, Run] = {}
+
+        def add(run: Run) -> None:
+            if self.result(run.id) and not (run.id in needed and not (self.folder(run) / "model").is_dir()):
+                return
+            if run.needs and not self.result(run.id):
+                add(self.runs[f"{run.needs}.{run.seed}"])
+            ordered[run.id] = run
+
+        needed = {f"{r.needs}.{r.seed}" for r in self.runs.values() if r.needs and not self.result(r.id)}
+        for run in self.runs.values():
+            if (not names or run.name in names) and not self.result(run.id):
+                add(run)
+        return list(ordered.values())
+
+
+def features(study: Study, name: str, pairs: Pairs, progress: Progress) -> FeatureStore:
+    """Extracts features of the study, or opens them."""
+    spec = dict(study.content["features"][name])
+    settings = encoder_settings(spec["encoder"])
+    view = view_settings(spec.get("view", "1C"))
+    encoder = settings.build()
+    with progress.bar(f"Features {name}", "pictures") as bar:
+        return extract(
+            encoder,
+            settings.model_dump(mode="json"),
+            pairs.pictures,
+            view,
+            study.work / "features" / name,
+            crops=spec.get("crops", 1),
+            dtype=spec.get("dtype", "float32"),
+            progress=bar,
+        )
+
+
+def run_one(study: Study, run: Run, data: Path, progress: Progress) -> None:
+    """Trains one run, measures it on the validation split, and writes its JSON."""
+    pairs = FeatureStore.open(study.work / "features" / run.features).attach(read(data))
+    folder = study.folder(run)
+    text = json.dumps(run.settings).replace(
+        '"$needs"', json.dumps(str(study.work / "runs" / f"{run.needs}.{run.seed}"))
+    )
+    # What a kill has cost before is in the marker, so that the CPU time of a resumed run is that of all its parts.
+    marker = study.work / "runs" / f"{run.id}.cpu.json"
+    before = json.loads(marker.read_text())["cpu_seconds"] if marker.is_file() else 0.0
+    end = train(RunSettings.model_validate(json.loads(text)), pairs, folder, resume=True, progress=progress)
+    cpu = before + time.process_time()
+    write_json(marker, {"cpu_seconds": cpu})
+    val = pairs.split("val")
+    metrics = evaluate(score_runs([folder], val), val.picture_groups, val.caption_groups)
+    lines = read_metrics(folder)
+    curve = [
+        {
+            "stage": x["stage"],
+            "epoch": x["epoch"],
+            "rsum": x["rsum"],
+            "i2t_r1": x["i2t"]["r1"],
+            "t2i_r1": x["t2i"]["r1"],
+        }
+        for x in lines
+        if x["event"] == "validation"
+    ]
+    result = {
+        "run": run.name,
+        "seed": run.seed,
+        "about": run.about,
+        "features": run.features,
+        "settings": run.settings,
+        "curve": curve,
+        "best": {key: end["best"][key] for key in ("stage", "epoch")},
+        **summary(metrics),
+        "cpu_seconds": round(cpu, 1),
+        "threads": torch.get_num_threads(),
+        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        **logged(lines),
+    }
+    write_json(study.results / f"{run.id}.json", result)
+    marker.unlink()
+
+
+def summary(metrics: Metrics) -> dict[str, Any]:
+    """Metrics; the ranks as a histogram, and of single queries (up to LAST_RANK, in hex) for paired intervals."""
+    answer: dict[str, Any] = {"rsum": metrics.rsum}
+    for way in ("i2t", "t2i"):
+        ranks = np.floor(query_ranks(getattr(metrics.ranks[0], way))).astype(np.int64)
+        counts = np.histogram(ranks, RANK_BINS)[0].tolist()
+        answer[way] = {key: round(value, 3) for key, value in getattr(metrics, way).items()}
+        answer[way] |= {"ranks_below": dict(zip(map(str, RANK_BINS[1:]), np.cumsum(counts).tolist()))}
+        answer[way] |= {"ranks": np.minimum(ranks, LAST_RANK).astype(np.uint8).tobytes().hex()}
+    return answer
+
+
+def logged(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """AdOpt's K, alignment and uniformity over time, where there are any: at most 60 points."""
+    steps = [line for line in lines if line["event"] == "train" and "k" in line]
+    every = max(1, len(steps) // 60)
+    keep = ("step", "k", "alignment", "uniformity")
+    return {"adopt": [[round(line[key], 4) for key in keep] for line in steps[::every]]} if steps else {}
+
+
+def run_all(study: Study, names: list[str], data: Path, workers: int, module: str, progress: Progress) -> None:
+    """Extracts features, then trains what is not finished, `workers` processes of one thread each at a time."""
+    todo = study.todo(names)
+    pairs = read(data)
+    for name in dict.fromkeys(run.features for run in todo):
+        features(study, name, pairs, progress)
+    waiting, running, done = list(todo), {}, 0
+    unfinished = {run.id for run in todo}
+    try:
+        while waiting or running:
+            ready = [run for run in waiting if f"{run.needs}.{run.seed}" not in unfinished]
+            while ready and len(running) < workers:
+                run = ready.pop(0)
+                waiting.remove(run)
+                command = [
+                    sys.executable,
+                    "-m",
+                    module,
+                    "--data",
+                    str(data),
+                    "--work",
+                    str(study.work),
+                    "--one",
+                    run.id,
+                ]
+                running[run.id] = (subprocess.Popen(command), time.monotonic())
+            time.sleep(1)
+            for id_, (process, started) in list(running.items()):
+                if process.poll() is None:
+                    continue
+                del running[id_]
+                if process.returncode:
+                    raise UserError(f"run {id_} failed", remedy=f"Look with: python -m {module} --one {id_}")
+                unfinished.discard(id_)
+                done += 1
+                result = study.result(id_)
+                assert result is not None
+                minutes = (time.monotonic() - started) / 60
+                progress.say(f"{done}/{len(todo)} {id_}: rsum {result['rsum']:.1f}, {minutes:.1f} min")
+                wanted = study.wanted()
+                for old in (study.work / "runs").iterdir():
+                    if old.is_dir() and old.name not in wanted and study.result(old.name):
+                        shutil.rmtree(old)
+    finally:
+        for process, _ in running.values():
+            process.terminate()
+            process.wait()

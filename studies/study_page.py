@@ -1,0 +1,116 @@
+"""docs/study.md and its charts, from a study's result files alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from studies.claims import difference, epochs_to, mean_curve, overtaking, seed_variance
+from studies.matrix import Study
+from vsekit.files import write_text
+from vsekit.report import charts
+
+COLOURS = {"var(--one)": "#2f6db3", "var(--two)": "#c2571a", "var(--good)": "#3b8a4a", "var(--bad)": "#a8324a"}
+COLOURS |= {"var(--soft)": "#777777", "var(--line)": "#bbbbbb", "currentColor": "#555555"}
+#: Charts: file name → title, x axis and the configurations whose curves it shows.
+CURVES = {
+    "study-hinges": ("Sum against max of hinges (VSE++, Fig. 2)", ["sh", "vsepp", "curriculum", "vse0"]),
+    "study-adopt": ("AdOpt against hardest-negative triplets (VSE+2AD)", ["ad-pool", "ad-pool-triplet"]),
+    "study-convse": ("On the same base (ConVSE)", ["convse", "convsepp", "mvn", "vsepp-heads", "vse0-heads"]),
+}
+
+
+def render(study: Study, docs: Path) -> None:
+    """Writes docs/study.md and docs/images/study-*.svg."""
+    found = {name: results for name in study.content["runs"] if (results := study.of(name))}
+    text = (Path(__file__).parent / "flickr8k.md").read_text(encoding="utf-8")
+    filled = {
+        "claims": "\n".join(_claims(study, found)),
+        "runs": "\n".join(_runs(study, found)),
+        "curves": "\n\n".join(_curves(found, docs)),
+        "finished": f"{sum(map(len, found.values()))} of {len(study.runs)}",
+        "cpu_hours": f"{sum(r['cpu_seconds'] for results in found.values() for r in results) / 3600:.1f}",
+        "seed_sd": f"{seed_variance(list(found.values())) ** 0.5:.1f}",
+    }
+    for key, value in filled.items():
+        text = text.replace(f"<!-- {key} -->", value)
+    write_text(docs / "study.md", text)
+
+
+def _claims(study: Study, found: dict[str, Any]) -> list[str]:
+    lines = ["| paper | claim | difference of rsum | 95 % interval | seeds | verdict |", "|---|---|---|---|---|---|"]
+    pooled = seed_variance(list(found.values()))
+    for claim in study.content["claims"]:
+        lines.append("| " + " | ".join(_claim(claim, found, pooled)) + " |")
+    return lines
+
+
+def _claim(claim: dict[str, Any], found: dict[str, Any], pooled: float) -> list[str]:
+    title = f"**{claim['claim']}**" if claim.get("bold") else claim["claim"]
+    names = [claim[key] for key in ("better", "than", "overtakes", "first", "faster") if key in claim]
+    names += claim.get("beyond", [])
+    missing = [name for name in names if name not in found]
+    if missing:
+        return [claim["paper"], title, "", "", "", "not run yet: " + ", ".join(f"`{name}`" for name in missing)]
+    seeds = "/".join(str(len(found[name])) for name in names)
+    if "overtakes" in claim:
+        epoch = overtaking(mean_curve(found[claim["first"]]), mean_curve(found[claim["overtakes"]]))
+        answer = "does not: never overtakes" if epoch is None else f"ahead from pass {epoch} on"
+        verdict = answer if epoch is None else ("does not: ahead from the start" if epoch == 1 else f"holds: {answer}")
+        return [claim["paper"], title, "", "", seeds, verdict]
+    if "faster" in claim:
+        fast, slow = mean_curve(found[claim["faster"]]), mean_curve(found[claim["than"]])
+        level = 0.95 * max(slow)
+        a, b = epochs_to(fast, level), epochs_to(slow, level)
+        said = f"{a if a else 'never'} against {b} epochs to 95 % of the other's best"
+        return [claim["paper"], title, "", "", seeds, f"{'holds' if a and b and a < b else 'does not'}: {said}"]
+    sides = [(1.0, found[claim["better"]]), (-1.0, found[claim["than"]])]
+    if "beyond" in claim:
+        sides += [(-1.0, found[claim["beyond"][0]]), (1.0, found[claim["beyond"][1]])]
+    d = difference(sides, pooled)
+    return [claim["paper"], title, f"{d.value:+.1f}", f"{d.low:+.1f} … {d.high:+.1f}", seeds, d.verdict]
+
+
+def _runs(study: Study, found: dict[str, Any]) -> list[str]:
+    lines = ["| run | what | features | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum | seeds | CPU-min | MiB |"]
+    lines.append("|" + "---|" * 13)
+    for name, results in sorted(found.items(), key=lambda item: -float(np.mean([r["rsum"] for r in item[1]]))):
+        cells = [f"{np.mean([r[way][k] for r in results]):.1f}" for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
+        rsum = [r["rsum"] for r in results]
+        spread = f" ± {np.std(rsum, ddof=1):.1f}" if len(rsum) > 1 else ""
+        minutes = f"{np.mean([r['cpu_seconds'] for r in results]) / 60:.1f}"
+        memory = f"{max(r['peak_mib'] for r in results)}"
+        what = [f"`{name}`", results[0]["about"], results[0]["features"], *cells, f"**{np.mean(rsum):.1f}**{spread}"]
+        lines.append("| " + " | ".join([*what, str(len(results)), minutes, memory]) + " |")
+    return lines
+
+
+def _curves(found: dict[str, Any], docs: Path) -> list[str]:
+    shown = []
+    for file, (title, names) in CURVES.items():
+        series = {name: list(enumerate(mean_curve(found[name]), 1)) for name in names if name in found}
+        if len(series) < 2:
+            continue
+        _write_svg(docs / "images" / f"{file}.svg", charts.lines(series, "epoch", "rsum"))
+        shown.append(f"![{title}](images/{file}.svg)\n\n*{title}: validation rsum after each epoch, mean over seeds.*")
+    adopt = [r["adopt"] for r in found.get("ad-pool", []) if "adopt" in r]
+    if adopt:
+        points = [(float(step), float(k)) for step, k, *_ in adopt[0]]
+        _write_svg(docs / "images" / "study-k.svg", charts.lines({"K": points}, "step", "K"))
+        shown.append(
+            "![K over time](images/study-k.svg)\n\n*How many negatives AdOpt keeps (VSE+2AD, Fig. C-2), seed 0.*"
+        )
+    return shown
+
+
+def _write_svg(file: Path, svg: str) -> None:
+    """A chart of the report pages as a file of its own: fixed colours, and a white ground for dark pages."""
+    svg = svg[svg.index("<svg") : svg.rindex("</svg>") + 6]
+    for name, colour in COLOURS.items():
+        svg = svg.replace(name, colour)
+    opening = svg.index(">") + 1
+    ground = '<rect width="100%" height="100%" fill="#ffffff"/>'
+    namespace = "" if "xmlns" in svg[:opening] else ' xmlns="http://www.w3.org/2000/svg"'
+    write_text(file, svg[:4] + namespace + svg[4:opening] + ground + svg[opening:])
