@@ -9,17 +9,19 @@ torch's default Adam, is the yardstick on every machine.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.profiler_util import FunctionEvent
 from torch.nn import functional as F
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from vsekit.data.text import END, START, Ragged, Vocabulary
 from vsekit.encoders.base import Tokens
-from vsekit.encoders.text.gru import GRU, GRUSettings, beginnings
+from vsekit.encoders.text.gru import GRU, GRUSettings, beginnings, pieces_of
 
 BATCH, FEATURES, WORDS = 128, 1280, 2929
 # How many of Flickr8k's 30,000 training captions have 4, 5, … tokens, start and end included (longer ones left out).
@@ -55,8 +57,9 @@ def training_step(states: Callable[[Tokens], Tensor], encoder: GRU, fused: bool)
         loss = cost.masked_fill(torch.eye(len(own), dtype=torch.bool), 0).amax(2).sum()
         adam.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 2.0)
-        adam.step()
+        with record_function("optimiser"):
+            nn.utils.clip_grad_norm_(parameters, 2.0)
+            adam.step()
 
     return step
 
@@ -69,11 +72,14 @@ def bare_products(encoder: GRU, tokens: Tokens) -> Callable[[], None]:
     different = torch.randn(len(tokens.ids.unique()), weight_ih.shape[1])
     rows = torch.randn(max(sum(tree.going_on), BATCH, len(different)), 3 * encoder.dim)
     states = torch.randn(len(rows), encoder.dim)
+    pieces = pieces_of(weight_hh)
+    forward = weight_hh.unflatten(0, (3 * pieces, -1)).mT
+    backward = weight_hh.unflatten(1, (pieces, -1)).transpose(0, 1)
 
     def products() -> None:
         for count in tree.going_on:
-            states[:count] @ weight_hh.T
-            rows[:count] @ weight_hh
+            torch.bmm(states[:count].expand(3 * pieces, -1, -1), forward)
+            torch.bmm(rows[:count].expand(pieces, -1, -1), backward)
         rows[: sum(tree.going_on)].T @ states[: sum(tree.going_on)]
         projected = rows[: len(different)]
         different @ weight_ih.T, projected @ weight_ih, projected.T @ different
@@ -97,13 +103,30 @@ def seconds(*calls: Callable[[], object], repeats: int) -> list[float]:
     return best
 
 
-def share_outside_products(call: Callable[[], object]) -> float:
-    """Share of the time in anything but matrix products."""
+def split(call: Callable[[], object], repeats: int) -> dict[str, float]:
+    """Share of the time in matrix products, in the GRU's other operations, in clipping and Adam, and in the rest: loss,
+    word embeddings, Python between operations. Over all repeats, since what else runs interrupts all parts alike."""
     with profile(activities=[ProfilerActivity.CPU]) as record:
-        call()
-    times = {event.key: event.self_cpu_time_total for event in record.key_averages()}
-    products = sum(times.get(f"aten::{name}", 0) for name in ("mm", "addmm", "addmm_"))
-    return 1 - products / sum(times.values())
+        for _ in range(repeats):
+            with record_function("step"):
+                call()
+    times: Counter[str] = Counter()
+    for event in record.events():
+        times[_part(event)] += event.self_cpu_time_total
+    return {part: times[part] / times.total() for part in ("products", "elementwise", "optimiser", "rest")}
+
+
+def _part(event: FunctionEvent) -> str:
+    if event.name in {"aten::mm", "aten::bmm", "aten::addmm"}:
+        return "products"
+    within = set()
+    parent = event.cpu_parent
+    while parent is not None:
+        within.add(parent.name)
+        parent = parent.cpu_parent
+    if "optimiser" in within or event.name == "optimiser":
+        return "optimiser"
+    return "elementwise" if within & {"_States", "_StatesBackward"} else "rest"
 
 
 def run(scale: float = 1.0) -> list[dict[str, object]]:
@@ -121,12 +144,13 @@ def run(scale: float = 1.0) -> list[dict[str, object]]:
         bare_products(encoder, tokens),
         repeats=repeats,
     )
-    outside = min(share_outside_products(lambda: ours(tokens, features)) for _ in range(3))
+    shares = split(lambda: ours(tokens, features), repeats)
     where = f"threads: {torch.get_num_threads()}"
     return [
         row(f"VSE++ pairs/s ({where}); yardstick: torch.nn.GRU", BATCH / step, BATCH / step_library, 2.0),
         row(f"VSE++ pairs/s ({where}); yardstick: its bare matrix products", BATCH / step, BATCH / products, 0.85),
-        row(f"VSE++ share of time outside matrix products ({where})", outside, 0.15, 1.0),
+        row(f"VSE++ share of time outside matrix products ({where})", 1 - shares["products"], 0.15, 1.0),
+        *({"name": f"VSE++ share of time in {name} ({where})", "rate": share} for name, share in shares.items()),
     ]
 
 
