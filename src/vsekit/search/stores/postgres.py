@@ -1,0 +1,354 @@
+"""The PostgreSQL store: one table in a database of yours, with pgvector.
+
+    postgresql://user@host/database?table=name       any libpq address; the table is called "vsekit" unless named
+
+    name         id, kind, doc (the item as JSON), meta (jsonb, for filters), vector
+    name_about   key, value: the size of vectors, the header, how hard to search
+
+A write is one transaction. Below `approximate_above` vectors of a kind search reads them all; above, the writer's `close`
+makes an HNSW index for the kind and measures, as `approximate` explains, which `hnsw.ef_search` queries from another
+modality need.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import numpy as np
+
+from vsekit.errors import UserError, missing_extra
+from vsekit.search.filters import Filter
+from vsekit.search.items import Item, Kind
+from vsekit.search.stores import approximate
+from vsekit.search.stores.base import Found, Store
+from vsekit.search.stores.rows import KINDS, checked, clean_meta, from_doc, ranked, scores, to_doc
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+SLACK = 16  # further candidates, since the last digits of PostgreSQL's scores are not those of `rows.scores`
+LARGEST = 2000  # vectors that pgvector indexes; with larger ones search stays exact
+FEW = 20_000  # that pass a filter: so many are read rather than looked for
+EFFORTS = (100, 200, 400, 700, 1000)  # of hnsw.ef_search, whose most is 1000
+
+
+class PostgresStore(Store):
+    """See the module. Threads take turns.
+
+    Args:
+        location: the address, with `table=` among its parameters.
+        create: the size of the vectors, to make the tables where there are none.
+        approximate_above: with more vectors of a kind than this, search is approximate.
+    """
+
+    def __init__(self, location: str, create: int | None = None, *, approximate_above: int = 200_000) -> None:
+        for package, module in (("psycopg[binary]", "psycopg"), ("pgvector", "pgvector")):
+            if importlib.util.find_spec(module) is None:
+                raise missing_extra(package, "postgres")
+        from pgvector.psycopg import register_vector
+
+        self.location = location
+        self.approximate_above = approximate_above
+        self._guard = threading.RLock()
+        self._writer = False
+        self._fields: tuple[str, dict[str, dict[str, Any]]] = ("", {})
+        address, self.table = _split(location)
+        self._connection = _connect(address)
+        try:
+            if create is not None:
+                self._create(create)
+            elif self._value("select to_regclass(%s)", [f'"{self.table}_about"']) is None:
+                raise UserError(
+                    f"there is no index in the table '{self.table}' of this database",
+                    remedy="Make one: vse index MODEL FOLDER --store postgresql://…?table=NAME",
+                )
+            register_vector(self._connection)
+            self._connection.commit()
+            self.dim = int(self._about("dim", "0"))
+            if create not in (None, self.dim):
+                raise UserError(
+                    f"the index in '{self.table}' holds vectors of {self.dim}, not of {create}",
+                    remedy="It was made with another model. Use that one, or another table.",
+                )
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _create(self, dim: int) -> None:
+        import psycopg
+
+        with self._transaction() as connection:
+            # Two that make the same table at once would trip over each other.
+            connection.execute("select pg_advisory_xact_lock(hashtext(%s))", [f"create {self.table}"])
+            try:
+                connection.execute("create extension if not exists vector")
+            except psycopg.Error as error:
+                raise UserError(
+                    f"this database has no pgvector: {str(error).strip()}",
+                    remedy="Install pgvector on the server, and have its administrator run: create extension vector",
+                ) from None
+            connection.execute(f"""
+                create table if not exists "{self.table}" (id text collate "C" primary key, kind text not null,
+                doc text not null, meta jsonb not null, vector vector({int(dim)}) not null)""")
+            connection.execute(f"""
+                create index if not exists "{self.table}_kind" on "{self.table}" (kind)""")
+            connection.execute(f"""
+                create table if not exists "{self.table}_about" (key text primary key, value text not null)""")
+            about = f'insert into "{self.table}_about" values (%s, %s) on conflict do nothing'
+            connection.cursor().executemany(about, [("dim", str(dim)), ("header", "{}")])
+
+    @contextmanager
+    def _transaction(self, *, write: bool = False) -> Iterator[Connection[Any]]:
+        """Reads inside see one state. The first write takes a lock that this connection keeps."""
+        with self._guard:
+            if write and not self._writer:
+                lock = [f"write {self.table}"]
+                if not self._value("select pg_try_advisory_lock(hashtext(%s))", lock):
+                    raise UserError(
+                        f"another process is writing to the index in '{self.table}'",
+                        remedy="Wait until it has finished; searching goes on meanwhile.",
+                    )
+                self._writer = True
+            with self._connection.transaction():
+                if not write:
+                    self._connection.execute("set transaction isolation level repeatable read")
+                yield self._connection
+                if write:
+                    self._set_about(self._connection, "generation", str(int(self._about("generation", "0")) + 1))
+
+    def _value(self, sql: str, params: Sequence[object] = ()) -> Any:
+        with self._guard, self._connection.transaction():
+            row = self._connection.execute(sql, params).fetchone()
+        return row and row[0]
+
+    def _about(self, key: str, default: str) -> str:
+        value = self._value(f'select value from "{self.table}_about" where key = %s', [key])
+        return default if value is None else str(value)
+
+    def _set_about(self, connection: Connection[Any], key: str, value: str) -> None:
+        connection.execute(
+            f"""insert into "{self.table}_about" values (%s, %s) on conflict (key) do update set value = excluded.value""",
+            [key, value],
+        )
+
+    @property
+    def header(self) -> dict[str, Any]:
+        header: dict[str, Any] = json.loads(self._about("header", "{}"))
+        return header
+
+    def set_header(self, header: Mapping[str, Any]) -> None:
+        with self._transaction(write=True) as connection:
+            self._set_about(connection, "header", json.dumps(dict(header)))
+
+    def write(self, items: Sequence[Item], vectors: np.ndarray, deleted: Sequence[str] = ()) -> None:
+        items, vectors = checked(items, vectors, self.dim)
+        gone = set(deleted) - {item.id for item in items}
+        rows = []
+        for item, vector in zip(items, vectors):
+            meta = clean_meta(item.meta)
+            rows.append([item.id, item.kind, to_doc(item, meta), json.dumps(meta), vector])
+        with self._transaction(write=True) as connection:
+            connection.execute(f'delete from "{self.table}" where id = any(%s)', [sorted(gone)])
+            connection.cursor().executemany(
+                f"""insert into "{self.table}" values (%s, %s, %s, %s::jsonb, %s) on conflict (id) do update set
+                kind = excluded.kind, doc = excluded.doc, meta = excluded.meta, vector = excluded.vector""",
+                rows,
+            )
+
+    def update(self, items: Sequence[Item]) -> None:
+        with self._transaction(write=True) as connection:
+            for item in items:
+                meta = clean_meta(item.meta)
+                changed = connection.execute(
+                    f'update "{self.table}" set doc = %s, meta = %s::jsonb where id = %s and kind = %s',
+                    [to_doc(item, meta), json.dumps(meta), item.id, item.kind],
+                )
+                if not changed.rowcount:
+                    raise KeyError(item.id)
+
+    def items(self, ids: Sequence[str]) -> list[Item]:
+        with self._transaction() as connection:
+            sql = f'select id, kind, doc from "{self.table}" where id = any(%s)'
+            found = {row[0]: from_doc(*row) for row in connection.execute(sql, [list(ids)])}
+        return [found[id] for id in ids]
+
+    def vectors(self, ids: Sequence[str]) -> np.ndarray:
+        with self._transaction() as connection:
+            sql = f'select id, vector from "{self.table}" where id = any(%s)'
+            found = {id: vector.to_numpy() for id, vector in connection.cursor(binary=True).execute(sql, [list(ids)])}
+        return np.array([found[id] for id in ids], dtype=np.float32).reshape(len(ids), self.dim)
+
+    def all_items(self, kind: Kind | None = None) -> Iterator[Item]:
+        # A connection of its own, so that writes between two items don't end the snapshot.
+        with _connect(_split(self.location)[0]) as connection, connection.cursor("all_items") as cursor:
+            cursor.itersize = 1000
+            where, params = (" where kind = %s", [kind]) if kind else ("", [])
+            cursor.execute(f'select id, kind, doc from "{self.table}"{where} order by id', params)
+            for row in cursor:
+                yield from_doc(*row)
+
+    def count(self, kind: Kind | None = None, filter: Filter | None = None) -> int:
+        where, params = _where(kind, filter)
+        return int(self._value(f'select count(*) from "{self.table}" where {where}', params))
+
+    def search(self, queries: np.ndarray, top: int, *, kind: Kind, filter: Filter | None = None) -> list[Found]:
+        queries = np.ascontiguousarray(queries, dtype=np.float32)
+        if queries.ndim != 2 or queries.shape[1] != self.dim:
+            raise ValueError(f"queries of shape {queries.shape} for vectors of {self.dim}")
+        if top < 1:
+            return [Found([], np.empty(0, dtype=np.float32)) for _ in queries]
+        with self._transaction() as connection:
+            effort = int(self._about(f"effort {kind}", "0"))
+            if effort and filter is not None:
+                # What passes lies scattered among what does not: few are read at once, many cost the most effort.
+                effort = EFFORTS[-1] if self._passing(connection, kind, filter) > FEW else 0
+            return [self._search(connection, query, top, kind, filter, effort) for query in queries]
+
+    def _search(
+        self, connection: Connection[Any], query: np.ndarray, top: int, kind: Kind, filter: Filter | None, effort: int
+    ) -> Found:
+        """effort: hnsw.ef_search; 0 reads every vector that passes the filter."""
+        where, params = _where(kind, filter)
+        _set_effort(connection, effort and min(EFFORTS[-1], max(effort, 2 * (top + SLACK))))
+        sql = f'select id, vector from "{self.table}" where {where} order by vector <#> %s, id limit %s'
+        rows = connection.cursor(binary=True).execute(sql, [*params, query, top + SLACK]).fetchall()
+        vectors = np.array([vector.to_numpy() for _, vector in rows], dtype=np.float32).reshape(len(rows), self.dim)
+        return Found(*ranked([id for id, _ in rows], scores(query, vectors), top))
+
+    def _passing(self, connection: Connection[Any], kind: Kind, filter: Filter) -> int:
+        """How many pass the filter, counted up to just more than `FEW`."""
+        where, params = _where(kind, filter)
+        sql = f'select count(*) from (select from "{self.table}" where {where} limit %s) as passing'
+        row = connection.execute(sql, [*params, FEW + 1]).fetchone()
+        return int(row[0]) if row else 0
+
+    def fields(self) -> dict[str, dict[str, Any]]:
+        with self._transaction() as connection:
+            generation = self._about("generation", "0")
+            if self._fields[0] != generation:
+                stored = json.loads(self._about("fields", "[null]"))
+                fields = stored[1] if stored[0] == generation else _fields(connection, self.table)
+                self._fields = (generation, fields)
+            return self._fields[1]
+
+    def _index_where_due(self) -> None:
+        if self.dim > LARGEST:
+            return
+        for kind in KINDS:
+            name = f"{self.table}_{kind}_hnsw"
+            if self.count(kind) <= self.approximate_above or self._value("select to_regclass(%s)", [f'"{name}"']):
+                continue
+            with self._transaction(write=True) as connection:
+                connection.execute(
+                    f"""create index "{name}" on "{self.table}" using hnsw (vector vector_ip_ops)
+                    with (m = 24, ef_construction = 128) where kind = '{kind}'"""
+                )
+                connection.execute(f'analyze "{self.table}"')
+                self._set_about(connection, f"effort {kind}", str(self._measured_effort(connection, kind)))
+
+    def _measured_effort(self, connection: Connection[Any], kind: Kind) -> int:
+        """The least of `EFFORTS` with which queries from outside find `approximate.TARGET` of their best; else 0."""
+        cursor = connection.cursor(binary=True)
+        sql = f'select vector from "{self.table}" where kind = %s order by md5(id) limit 4096'
+        vectors = {
+            k: np.array([v.to_numpy() for (v,) in cursor.execute(sql, [k])], dtype=np.float32).reshape(-1, self.dim)
+            for k in KINDS
+        }
+        other = next(vectors[k] for k in KINDS if k != kind)
+        queries = approximate.sample_queries(vectors[kind], np.arange(len(vectors[kind])), other, self.header)[:64]
+        top = approximate.TOP
+        truth = [set(self._search(connection, query, top, kind, None, 0).ids) for query in queries]
+        for effort in EFFORTS:
+            found = [self._search(connection, query, top, kind, None, effort).ids for query in queries]
+            if sum(len(t & set(f)) for t, f in zip(truth, found)) >= approximate.TARGET * top * len(queries):
+                return effort
+        return 0
+
+    def close(self) -> None:
+        """After writing: makes the approximate index where it is due."""
+        if self._connection.closed:
+            return
+        if self._writer:
+            self._index_where_due()
+            fields = self.fields()  # takes a second with many items, which readers are spared
+            with self._guard, self._connection.transaction():
+                self._set_about(self._connection, "fields", json.dumps([self._fields[0], fields]))
+        self._connection.close()
+
+
+def _split(location: str) -> tuple[str, str]:
+    """The address libpq takes, and the table."""
+    parts = urlsplit(location)
+    params = parse_qsl(parts.query, keep_blank_values=True)
+    table = dict(params).get("table", "vsekit")
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,40}", table):
+        raise UserError(
+            f"'{table}' can't be the name of the table", remedy="Use up to 41 letters, digits and underscores."
+        )
+    query = urlencode([(key, value) for key, value in params if key != "table"])
+    return f"postgresql://{parts.netloc}{parts.path}" + f"?{query}" * bool(query), table
+
+
+def _connect(address: str) -> Connection[Any]:
+    import psycopg
+
+    try:
+        return psycopg.connect(address)
+    except psycopg.OperationalError as error:
+        raise UserError(
+            f"can't reach PostgreSQL: {str(error).strip()}", remedy="Is the server running, and the address right?"
+        ) from None
+
+
+def _where(kind: Kind | None, filter: Filter | None) -> tuple[str, list[object]]:
+    # The kind stands in the text, since the planner must see it to choose the index of that kind.
+    where = f"kind = '{kind}'" if kind in KINDS else "true"
+    if filter is None:
+        return where, []
+    sql, params = filter.postgres()
+    return f"{where} and {sql}", params
+
+
+def _set_effort(connection: Connection[Any], effort: int) -> None:
+    """For this transaction. With an effort, only the HNSW index gives rows in order without a sort; an iterative scan goes
+    on, as long as it takes, where a filter leaves too few."""
+    settings = {"enable_indexscan": "off", "enable_sort": "on"}
+    if effort:
+        settings = {"enable_indexscan": "on", "enable_sort": "off", "hnsw.ef_search": str(effort)}
+        settings |= {"hnsw.iterative_scan": "strict_order", "hnsw.max_scan_tuples": str(2**31 - 1)}
+    for name, value in settings.items():
+        connection.execute("select set_config(%s, %s, true)", [name, value])
+
+
+def _fields(connection: Connection[Any], table: str) -> dict[str, dict[str, Any]]:
+    """See `Store.fields`. Where a field's types are mixed, the commonest is described."""
+    types = {"number": "number", "string": "text", "boolean": "boolean"}
+    values = f"""from "{table}", jsonb_each(meta) as entry (field, value) where kind = 'image'"""
+    groups = f"""select field, jsonb_typeof(value), count(*),
+        min(case when jsonb_typeof(value) = 'number' then value::numeric end),
+        max(case when jsonb_typeof(value) = 'number' then value::numeric end) {values} group by 1, 2"""
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    for field, *entry in connection.execute(groups):
+        found.setdefault(field, []).append(tuple(entry))
+    commonest = f"""select value, n from (select value, count(*) as n {values} and field = %s and jsonb_typeof(value) = %s
+        group by 1) as counted order by n desc, value #>> '{{}}' collate "C" limit 50"""
+    fields: dict[str, dict[str, Any]] = {}
+    for field, entries in sorted(found.items()):
+        type, _, low, high = max(entries, key=lambda entry: entry[1])
+        fields[field] = {"type": types[type], "count": sum(entry[1] for entry in entries)}
+        if type == "number":
+            fields[field].update(min=_plain(low), max=_plain(high))
+        else:
+            fields[field]["values"] = [[value, n] for value, n in connection.execute(commonest, [field, type])]
+    return fields
+
+
+def _plain(number: Any) -> int | float:
+    return int(number) if number == int(number) else float(number)

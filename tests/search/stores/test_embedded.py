@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.search.stores.reference import DIM, Reference, caption, picture, vectors
+from tests.search.stores.test_stores import whole
+
+from vsekit.errors import UserError
+from vsekit.search.filters import parse
+from vsekit.search.items import Item
+from vsekit.search.stores import approximate, embedded, exact
+from vsekit.search.stores.embedded import EmbeddedStore
+
+# Adds, replaces and deletes for ever, with files moved and indexes built on the way; says what is durable.
+WRITER = """
+import itertools, random, sys
+sys.path.insert(0, ".")
+from tests.search.stores.test_embedded import versioned
+from vsekit.search.stores import embedded
+embedded.FEW_DEAD = 40
+store = embedded.EmbeddedStore(sys.argv[1], 8, approximate_above=100)
+start = store.header.get("turn", 0)
+for turn in itertools.count(start + 1):
+    numbers = random.sample(range(300), random.randint(1, 40))
+    items = [versioned(n, turn) for n in numbers]
+    store.write([i for i, _ in items], [v for _, v in items], [f"p{random.randrange(300):04d}" for _ in range(10)])
+    store.set_header({"turn": turn})
+    print(turn, flush=True)
+"""
+
+
+def versioned(number: int, turn: int) -> tuple[Item, np.ndarray]:
+    """An item that says which vector belongs to it."""
+    return picture(number, which=number, turn=turn), vectors(1, seed=1000 * turn + number)[0]
+
+
+def test_a_writer_killed_at_any_moment_leaves_a_whole_index_with_all_it_had_promised(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    for attempt in range(6):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True)
+        assert writer.stdout
+        promised = int(writer.stdout.readline())
+        time.sleep(random.Random(attempt).uniform(0, 0.4))
+        writer.kill()
+        promised = max([promised, *map(int, writer.stdout.read().split())])
+        writer.wait()
+        writer.stdout.close()
+        with EmbeddedStore(folder) as store:  # exact, since there are few
+            assert store.header["turn"] >= promised
+            items = list(store.all_items())
+            reference = Reference({item.id: versioned(item.meta["which"], item.meta["turn"]) for item in items})  # type: ignore[arg-type]
+            whole(store, reference)
+        with EmbeddedStore(folder, approximate_above=100) as store:
+            (found,) = store.search(vectors(1, seed=5), 10, kind="image")
+            assert [id for id, _ in reference.search(vectors(1, seed=5)[0], 10, "image")][:1] == found.ids[:1]
+
+
+def cones(images: int, texts: int, dim: int = 64) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors of pictures, and of texts about some of them, in two cones apart."""
+    rng = np.random.default_rng(0)
+    gaps = rng.standard_normal((2, dim))
+    topics = rng.standard_normal((50, dim))[rng.integers(0, 50, images)] + 0.7 * rng.standard_normal((images, dim))
+    about = topics[rng.integers(0, images, texts)] + 0.7 * rng.standard_normal((texts, dim))
+    both = [0.6 * inside + gap + 0.4 * rng.standard_normal(inside.shape) for inside, gap in zip((topics, about), gaps)]
+    return tuple((side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float32) for side in both)  # type: ignore[return-value]
+
+
+IMAGES, TEXTS = cones(8000, 600)
+
+
+def filled(folder: Path, samples: str) -> EmbeddedStore:
+    store = EmbeddedStore(folder, 64, approximate_above=5000)
+    if samples == "header":
+        store.set_header({"sample_queries": TEXTS[300:400].tolist()})
+    if samples == "captions":
+        store.write([caption(i) for i in range(300)], TEXTS[300:])
+    store.write([picture(i, half=i % 2, tenth=i % 10) for i in range(8000)], IMAGES)
+    return store
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStore]:
+    folder = tmp_path_factory.mktemp("large")
+    filled(folder / "index", "captions").close()
+    with EmbeddedStore(folder / "index", approximate_above=5000) as store:
+        yield store
+
+
+def is_approximate(store: EmbeddedStore) -> bool:
+    with store._snapshot() as connection:
+        view = store._view(connection, "image")
+    return view.ann is not None and view.probes > 0
+
+
+def recall(store: EmbeddedStore, allowed: np.ndarray, **options: object) -> float:
+    found = store.search(TEXTS[:300], 10, kind="image", **options)  # type: ignore[arg-type]
+    scores = np.where(allowed, TEXTS[:300] @ IMAGES.T, -np.inf)
+    truth = [{f"p{i:04d}" for i in row} for row in np.argsort(-scores, axis=1)[:, :10]]
+    return float(np.mean([len(true & set(answer.ids)) / 10 for true, answer in zip(truth, found)]))
+
+
+ALL = np.ones(8000, dtype=bool)
+
+
+@pytest.mark.parametrize("samples", ["captions", "header", "none"])
+def test_text_queries_find_99_percent_of_the_true_best_pictures_when_search_is_approximate(
+    samples: str, tmp_path: Path
+) -> None:
+    store = filled(tmp_path / "index", samples)
+    store.close()  # waits for the index
+    with EmbeddedStore(tmp_path / "index", approximate_above=5000) as store:
+        assert is_approximate(store)
+        assert recall(store, ALL) >= 0.99
+
+
+def test_an_index_tuned_with_pictures_as_queries_would_find_less_than_99_percent_for_text() -> None:
+    ids = np.arange(len(IMAGES))
+    index = approximate.build(IMAGES, ids)
+    truth = exact.true_best(IMAGES, IMAGES[:256], 10, ids)
+    probes, depth, _ = approximate.effort(index, IMAGES, IMAGES[:256], truth)
+    true = exact.true_best(IMAGES, TEXTS[:300], 10, ids)
+    found = approximate.candidates(index, TEXTS[:300], probes, depth, None)
+    assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(true, found)]) < 0.99
+
+
+def test_filters_are_right_when_search_is_approximate(large: EmbeddedStore) -> None:
+    numbers = np.arange(8000)
+    assert recall(large, numbers % 10 == 3, filter=parse("tenth = 3")) == 1  # few: exact
+    assert recall(large, numbers % 2 == 1, filter=parse("half = 1")) == 1  # many, but few enough
+    large.approximate_above = 3000
+    assert recall(large, numbers % 2 == 1, filter=parse("half = 1")) >= 0.99
+    large.approximate_above = 5000
+
+
+def test_deleted_new_and_replaced_items_are_found_rightly_beside_an_approximate_index(tmp_path: Path) -> None:
+    filled(tmp_path / "index", "captions").close()
+    with EmbeddedStore(tmp_path / "index", approximate_above=5000) as store:
+        (best,) = store.search(TEXTS[:1], 3, kind="image")
+        new = [replace(picture(9000), id="new"), picture(int(best.ids[1][1:]))]
+        store.write(new, np.stack([TEXTS[0], -TEXTS[0]]), [best.ids[0]])
+        assert is_approximate(store)
+        (found,) = store.search(TEXTS[:1], 2, kind="image")
+        assert found.ids == ["new", best.ids[2]]
+        filter = parse("not has half and not has tenth")  # the two that were written
+        assert store.search(TEXTS[:1], 5, kind="image", filter=filter)[0].ids == ["new", best.ids[1]]
+        store.approximate_above = 1
+        assert store.search(TEXTS[:1], 2, kind="image", filter=parse("not tenth = 11"))[0].ids == ["new", best.ids[2]]
+
+
+def test_search_is_exact_where_no_effort_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approximate, "TARGET", 1.1)
+    filled(tmp_path / "index", "none").close()
+    with EmbeddedStore(tmp_path / "index", approximate_above=5000) as store:
+        assert not is_approximate(store)
+        assert recall(store, ALL) == 1
+
+
+def test_a_reader_builds_what_a_killed_writer_could_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(EmbeddedStore, "_build_kind", lambda self, kind: None)
+        filled(tmp_path / "index", "none").close()
+    with EmbeddedStore(tmp_path / "index", approximate_above=5000) as reader:
+        assert reader._builder is not None
+        assert recall(reader, ALL) >= 0.99  # meanwhile too
+        reader._builder.join()
+        assert is_approximate(reader)
+        assert recall(reader, ALL) >= 0.99
+
+
+def test_dead_slots_are_given_up_and_readers_do_not_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "FEW_DEAD", 10)
+    reference = Reference()
+    with EmbeddedStore(tmp_path / "index", DIM) as store, EmbeddedStore(tmp_path / "index") as reader:
+        for turn in range(12):
+            items = [picture(i, turn=turn) for i in range(turn, turn + 20)]
+            for target in (store, reference):
+                target.write(items, vectors(20, seed=turn), [f"p{turn:04d}"] if turn else [])
+            whole(reader, reference)
+        (file,) = (tmp_path / "index").glob("image-*.f32")
+        assert file.stat().st_size < 1.6 * 4 * DIM * len(reference)
+        assert file.name != "image-0.f32"
+
+
+def test_bytes_left_by_a_write_that_never_counted_are_written_over(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path / "index", DIM) as store:
+        store.write([picture(1)], vectors(1))
+        with (tmp_path / "index" / "image-0.f32").open("ab") as file:
+            file.write(b"\x7f" * 100)
+        store.write([picture(2)], vectors(1, seed=2))
+        np.testing.assert_array_equal(store.vectors(["p0002"]), vectors(1, seed=2))
+
+
+def test_an_error_inside_a_write_leaves_the_state_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = Reference()
+    with EmbeddedStore(tmp_path / "index", DIM) as store:
+        for target in (store, reference):
+            target.write([picture(i, n=i) for i in range(9)], vectors(9))
+        with monkeypatch.context() as patched:
+            patched.setattr(embedded, "_add_up", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                store.write([picture(20), picture(1)], vectors(2), ["p0003"])
+        whole(store, reference)
+        for target in (store, reference):
+            target.write([picture(20), picture(1)], vectors(2), ["p0003"])
+        whole(store, reference)
+
+
+def test_threads_search_at_once_while_another_writes(tmp_path: Path) -> None:
+    problems: list[BaseException] = []
+    with EmbeddedStore(tmp_path / "index", DIM) as store:
+        store.write([picture(i, n=0) for i in range(100)], vectors(100))
+        done = threading.Event()
+
+        def search() -> None:
+            try:
+                while not done.is_set():
+                    (found,) = store.search(vectors(1, seed=7), 100, kind="image", filter=parse("n >= 0"))
+                    assert len(found.ids) == 100  # replaced all at once: never fewer, never more
+                    assert len({item.meta["n"] for item in store.items(found.ids)}) == 1
+            except BaseException as problem:
+                problems.append(problem)
+
+        threads = [threading.Thread(target=search) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for n in range(1, 15):
+            store.write([picture(i, n=n) for i in range(100)], vectors(100, seed=n))
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert not problems
+
+
+def test_the_lock_is_free_when_its_process_has_been_killed(tmp_path: Path) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path / "index")], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout
+    writer.stdout.readline()
+    with EmbeddedStore(tmp_path / "index") as store:
+        with pytest.raises(UserError, match=f"number {writer.pid}\\) is writing"):
+            store.set_header({})
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+        store.set_header({"mine": True})
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all" * 100])
+def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "index.db").write_bytes(content)
+    with pytest.raises(UserError, match="no index"):
+        EmbeddedStore(tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "photo.jpg").touch()
+    with pytest.raises(UserError, match="not empty"):
+        EmbeddedStore(tmp_path / "other", DIM)
+    with pytest.raises(UserError, match="a file"):
+        EmbeddedStore(tmp_path / "other" / "photo.jpg", DIM)
+
+
+def test_fields_are_kept_up_without_reading_items(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path / "index", DIM) as store:
+        store.write([picture(i, year=2000 + i % 3, name=f"{i}") for i in range(200)], vectors(200))
+        store._connection().execute("update items set doc = 'unreadable'")
+        fields = store.fields()
+        assert fields["year"] == {"type": "number", "count": 200, "min": 2000, "max": 2002}
+        assert fields["name"]["count"] == 200
+        assert len(fields["name"]["values"]) == 50
+
+
+def test_a_field_of_mixed_types_is_described_by_the_commonest(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path / "index", DIM) as store:
+        store.write([picture(1, a=3), picture(2, a=0.5), picture(3, a="x"), picture(4, a=True)], vectors(4))
+        assert store.fields() == {"a": {"type": "number", "count": 4, "min": 0.5, "max": 3}}
+
+
+def test_a_closed_store_refuses(tmp_path: Path) -> None:
+    store = EmbeddedStore(tmp_path / "index", DIM)
+    store.close()
+    store.close()
+    with pytest.raises((ValueError, sqlite3.ProgrammingError)):
+        store.count()
+
+
+def test_exact_search_agrees_with_the_plain_product_in_every_shape() -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((40000, 16)).astype(np.float32)
+    rows, dead = np.sort(rng.choice(40000, 30000, replace=False)), rng.choice(40000, 5000, replace=False)
+    for count in (1, 3, 9):
+        queries = rng.standard_normal((count, 16)).astype(np.float32)
+        for options in ({}, {"rows": rows}, {"dead": dead}, {"rows": rows[:3]}, {"rows": rows[:0]}):
+            allowed = np.zeros(40000, dtype=bool)
+            allowed[options.get("rows", slice(None))] = True
+            allowed[options.get("dead", [])] = False
+            for query, found in zip(queries, exact.best(matrix, queries, 20, **options)):
+                scores = np.where(allowed, matrix.astype(float) @ query.astype(float), -np.inf)
+                true = np.argsort(-scores)[: min(20, allowed.sum())]
+                assert set(true) <= set(found.tolist())
+                assert allowed[found].all()
+                assert len(found) <= 25

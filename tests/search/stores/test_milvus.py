@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.search.stores.reference import DIM, Reference, picture, vectors
+from tests.search.stores.test_embedded import IMAGES, TEXTS
+from tests.search.stores.test_stores import agree, whole
+
+from vsekit.errors import UserError
+from vsekit.search.filters import parse
+from vsekit.search.stores import milvus, open_store
+from vsekit.search.stores.milvus import MilvusStore, _split
+
+Place = Callable[[str], str]
+
+
+def test_an_address_is_split_into_the_clients_own_and_the_collection() -> None:
+    assert _split("milvus://host:19531/photos") == ({"uri": "http://host:19531"}, "photos")
+    assert _split("milvus://me:p%40w@host/photos?secure=true") == (
+        {"uri": "https://host:19530", "user": "me", "password": "p@w"},
+        "photos",
+    )
+    for wrong in ("milvus://host:19530", "milvus:///photos", "milvus://host/a-b", 'milvus://host/a"b'):
+        with pytest.raises(UserError, match="can't read"):
+            _split(wrong)
+
+
+class Killed(BaseException):
+    pass
+
+
+class Dying:
+    """A client whose process dies before its n-th call that writes."""
+
+    def __init__(self, client: Any, calls: int) -> None:
+        self.client, self.left = client, calls
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("insert", "delete", "alter_collection_properties"):
+            if self.left == 0:
+                raise Killed
+            self.left -= 1
+        return getattr(self.client, name)
+
+
+@pytest.mark.slow
+def test_a_writer_killed_between_any_two_steps_leaves_the_state_before_or_after(
+    place_of: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(milvus, "PAGE", 8)  # so that a write takes several steps
+    place, before = place_of("milvus"), Reference()
+    with open_store(place, create=DIM) as store:
+        for target in (store, before):
+            target.write([picture(i, n=i) for i in range(20)], vectors(20))
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    calls, finished = 0, False
+    states = []
+    while not finished:
+        after = Reference(before)
+        change = ([picture(i, n=100 + calls) for i in range(5, 25)], vectors(20, seed=calls), ["p0001", "p0002"])
+        after.write(*change)
+        killed = MilvusStore(place)
+        killed._client = Dying(killed._client, calls)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "getpid", lambda: dead.pid)
+            try:
+                killed.write(*change)
+                finished = True
+            except Killed:
+                pass
+        reader = MilvusStore(place)
+        states.append("after" if reader.items(["p0005"])[0].meta == after["p0005"][0].meta else "before")
+        whole(reader, after if states[-1] == "after" else before)
+        reader.close()
+        with open_store(place) as writer:  # clears up
+            for target in (writer, before):
+                target.write([picture(i, n=i) for i in range(20)], vectors(20), [f"p{i:04d}" for i in range(20, 25)])
+            whole(writer, before)
+            assert isinstance(writer, MilvusStore)
+            assert len(writer._strong('key > ""')) == 20  # and nothing that does not count
+        calls += 1
+    assert states == sorted(states, reverse=True)  # the marker is one step: before it, then after it
+    assert {"before", "after"} == set(states)
+
+
+@pytest.mark.slow
+def test_text_queries_find_99_percent_of_the_true_best_in_an_indexed_collection(place_of: Place) -> None:
+    place = place_of("milvus")
+    with MilvusStore(place, 64, approximate_above=2000) as store:
+        store.set_header({"sample_queries": TEXTS[300:400].tolist()})
+        store.write([picture(i, half=i % 2, name=f"{i}") for i in range(4000)], IMAGES[:4000])
+    with MilvusStore(place) as store:
+        assert store._marker()["effort"]["image"] in (*milvus.EFFORTS, milvus.TRUTH)
+        numbers = np.arange(4000)
+        ends = np.array([str(i).endswith("7") for i in numbers])
+        for filter, allowed in (
+            (None, numbers >= 0),
+            (parse("half = 1"), numbers % 2 == 1),
+            (parse('name like "%7"'), ends),
+        ):
+            found = store.search(TEXTS[:40], 10, kind="image", filter=filter)
+            scores = np.where(allowed, TEXTS[:40] @ IMAGES[:4000].T, -np.inf)
+            truth = [{f"p{i:04d}" for i in row} for row in np.argsort(-scores, axis=1)[:, :10]]
+            assert np.mean([len(true & set(answer.ids)) / 10 for true, answer in zip(truth, found)]) >= 0.99
+
+
+@pytest.mark.slow
+def test_a_large_write_is_several_and_pages_are_joined(place_of: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(milvus, "PAGE", 7)
+    monkeypatch.setattr(milvus, "WHOLE", 20)
+    reference = Reference()
+    with open_store(place_of("milvus"), create=DIM) as store:
+        for target in (store, reference):
+            target.write([picture(i, n=i) for i in range(65)], vectors(65))
+            target.write([], np.empty((0, DIM)), [f"p{i:04d}" for i in range(30)])
+        whole(store, reference)
+        agree(store, reference, parse('n != 40 and not n contains "x"'))
+
+
+@pytest.mark.slow
+def test_a_collection_of_others_and_a_server_that_is_not_there_are_refused(place_of: Place) -> None:
+    place = place_of("milvus")
+    with MilvusStore(place_of("milvus"), DIM) as store:
+        _, name = _split(place)
+        store._client.create_collection(name, dimension=DIM)
+        with pytest.raises(UserError, match="not made by vsekit"):
+            open_store(place, create=DIM)
+    with pytest.raises(UserError, match="can't reach Milvus"):
+        open_store("milvus://127.0.0.1:1/none")

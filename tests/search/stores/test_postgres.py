@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tests.search.stores.reference import DIM, Reference, picture, vectors
+from tests.search.stores.test_embedded import IMAGES, TEXTS, cones
+from tests.search.stores.test_stores import whole
+
+from vsekit.errors import UserError
+from vsekit.search.filters import parse
+from vsekit.search.stores import open_store, postgres
+from vsekit.search.stores.postgres import PostgresStore, _split
+
+COUNT = 3000
+
+
+def test_an_address_is_split_into_libpqs_own_and_the_table() -> None:
+    assert _split("postgresql://me:pw@host:5433/db?table=photos&sslmode=require") == (
+        "postgresql://me:pw@host:5433/db?sslmode=require",
+        "photos",
+    )
+    assert _split("postgresql:///db") == ("postgresql:///db", "vsekit")
+    for wrong in ("a;drop table b", "a-b", "", "ä", '"', "x" * 60):
+        with pytest.raises(UserError, match="name of the table"):
+            _split(f"postgresql://h/d?table={wrong}")
+
+
+def test_a_server_that_is_not_there_is_a_mistake_with_a_remedy() -> None:
+    with pytest.raises(UserError, match="can't reach PostgreSQL"):
+        open_store("postgresql://nobody@127.0.0.1:1/none?connect_timeout=2")
+
+
+def test_above_the_threshold_text_queries_find_99_percent_of_the_true_best(
+    place_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "FEW", 500)
+    place = place_of("postgres")
+    with PostgresStore(place, 64, approximate_above=2000) as store:
+        store.set_header({"sample_queries": TEXTS[300:400].tolist()})
+        store.write([picture(i, half=i % 2, rare=i % 50 == 0) for i in range(COUNT)], IMAGES[:COUNT])
+    with PostgresStore(place) as store:
+        effort = int(store._about("effort image", "0"))
+        assert effort > 0
+        assert "hnsw" in _plan(store, effort)
+        assert "hnsw" not in _plan(store, 0)
+        numbers = np.arange(COUNT)
+        tests = {"half = 1": numbers % 2 == 1, "rare = true": numbers % 50 == 0, "has half": numbers >= 0}
+        for filter, allowed in [(None, numbers >= 0), *((parse(text), passing) for text, passing in tests.items())]:
+            found = store.search(TEXTS[:60], 10, kind="image", filter=filter)
+            scores = np.where(allowed, TEXTS[:60] @ IMAGES[:COUNT].T, -np.inf)
+            truth = [{f"p{i:04d}" for i in row} for row in np.argsort(-scores, axis=1)[:, :10]]
+            assert np.mean([len(true & set(answer.ids)) / 10 for true, answer in zip(truth, found)]) >= 0.99
+            assert all(len(answer.ids) == 10 for answer in found)
+
+
+def _plan(store: PostgresStore, effort: int) -> str:
+    with store._transaction() as connection:
+        postgres._set_effort(connection, effort)
+        sql = f"explain select id from \"{store.table}\" where kind = 'image' order by vector <#> %s, id limit 10"
+        return "\n".join(row[0] for row in connection.execute(sql, [TEXTS[0]]))
+
+
+def test_an_error_inside_a_write_leaves_the_state_before(place_of: Callable[[str], str]) -> None:
+    reference = Reference()
+    with PostgresStore(place_of("postgres"), DIM) as store:
+        for target in (store, reference):
+            target.write([picture(i, n=i) for i in range(9)], vectors(9))
+        with pytest.raises(KeyError):
+            store.update([picture(1, n=50), picture(99)])
+        whole(store, reference)
+
+
+def test_two_indexes_share_a_database(place_of: Callable[[str], str]) -> None:
+    with open_store(place_of("postgres"), create=DIM) as one, open_store(place_of("postgres"), create=4) as two:
+        one.write([picture(1)], vectors(1))
+        two.write([picture(1), picture(2)], vectors(2, dim=4))
+        assert (one.count(), two.count()) == (1, 2)
+
+
+def test_the_writers_lock_goes_with_its_connection(place_of: Callable[[str], str]) -> None:
+    place = place_of("postgres")
+    killed = PostgresStore(place, DIM)
+    killed.write([picture(1)], vectors(1))
+    killed._connection.close()  # as a kill would
+    with open_store(place) as store:
+        store.write([picture(2)], vectors(1))
+        assert store.count() == 2
+        assert set(store.fields()) == set()
+
+
+def test_cones_are_apart() -> None:
+    images, texts = cones(500, 500)
+    assert (images @ images.T).mean() > (images @ texts.T).mean() + 0.2
