@@ -140,8 +140,8 @@ class VSE(nn.Module):
         skip = tuple(f"{side}.encoder." for side in same)
         return {k: v for k, v in self.state_dict().items() if not k.startswith(skip)}
 
-    def save(self, folder: Path) -> None:
-        """Writes the folder; an existing model there is replaced file by file, weights last."""
+    def save(self, folder: Path, *, half: bool = False) -> None:
+        """Writes the folder; an existing model there is replaced file by file, weights last. half: as 16-bit floats."""
         folder.mkdir(parents=True, exist_ok=True)
         self.tokenizer.save(folder)
         write_json(
@@ -154,11 +154,14 @@ class VSE(nn.Module):
                 "features": self.feature_source,
             },
         )
-        self.save_weights(folder)
+        self.save_weights(folder, half=half)
 
-    def save_weights(self, folder: Path) -> None:
+    def save_weights(self, folder: Path, *, half: bool = False) -> None:
+        weights = self.kept_weights()
+        if half:
+            weights = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
         with atomic_path(folder / "model.safetensors") as temporary:
-            save_file({k: v.contiguous() for k, v in self.kept_weights().items()}, temporary)
+            save_file({k: v.contiguous() for k, v in weights.items()}, temporary)
 
     def fingerprint(self) -> str:
         """Changes when any weight or setting does."""

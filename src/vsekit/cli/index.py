@@ -1,0 +1,121 @@
+"""vse index: pictures in, an index to search out; again, and it is brought up to date."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from vsekit.cli import app
+from vsekit.cli.options import Columns, Images, Json, Quiet, columns_dict, examples, print_json
+
+if TYPE_CHECKING:
+    from vsekit.progress import Progress
+    from vsekit.search.indexing import Report
+
+#: Beside the pictures; names with a dot are not walked.
+DEFAULT_OUT = ".vsekit-index"
+_SHOWN = 20
+
+
+@app.command(
+    epilog=examples(
+        "vse index photos   (with the model that comes with vsekit; the index is photos/.vsekit-index)",
+        "vse index runs/mine photos scans --out my.index",
+        "vse index photos --model openai/clip-vit-base-patch32 --out clip.index",
+        "vse index starter catalogue.csv --columns image=file,caption=title --out catalogue.index",
+        "vse index photos --store postgresql://me@localhost/pictures",
+        "vse index copy my.index postgresql://me@localhost/pictures",
+    )
+)
+def index(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[MODEL] FOLDER… | copy SOURCE TARGET",
+            help="A run, a model folder or starter; then folders of pictures, at any depth, or collections with captions.",
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option("--out", help="The index. Default: FOLDER/.vsekit-index")] = None,
+    store: Annotated[
+        str | None, typer.Option("--store", help="In a database instead: postgresql://… or milvus://…")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="The same as MODEL; also a model like CLIP, its folder or hub name.")
+    ] = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Start from nothing, e.g. with another model.")] = False,
+    format: Annotated[
+        str | None, typer.Option("--format", help="A collection's format; photos: walk the folder whatever is in it.")
+    ] = None,
+    images: Images = None,
+    columns: Columns = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Index pictures, to search them in words. Again, and only what is new or has changed is read."""
+    from vsekit.errors import UserError
+    from vsekit.progress import Progress
+    from vsekit.search.indexing import index as bring_up_to_date
+    from vsekit.search.models import is_model, load_search_model
+    from vsekit.search.walk import source_of
+
+    progress = Progress(quiet=quiet)
+    if what[0] == "copy":
+        _copy(what[1:], progress=progress, json=json)
+        return
+    if model is None and len(what) > 1 and is_model(what[0]):
+        model, *what = what
+    if out and store:
+        raise UserError("--out and --store name two places for one index", remedy="Give one of them.")
+    if len(what) > 1 and not (out or store):
+        raise UserError("several folders, and no place for their index", remedy="Name one, e.g. --out photos.index")
+    first = Path(what[0])
+    place = store or str(out or (first.parent if first.is_file() else first) / DEFAULT_OUT)
+    named = columns_dict(columns)
+    sources = [source_of(path, format=format, images=images, columns=named) for path in what]
+    for source in sources:
+        if source.collection is not None:
+            progress.say(f"{source.root} is a collection: {len(source.pictures)} pictures with their captions.")
+    report = bring_up_to_date(load_search_model(model or "starter"), sources, place, rebuild=rebuild, progress=progress)
+    if json:
+        print_json({"index": place, **report.as_dict()})
+    else:
+        _print(report, place)
+
+
+def _print(report: Report, place: str) -> None:
+    counts = {
+        "new": report.added,
+        "changed": report.changed,
+        "renamed": report.renamed,
+        "removed": report.removed,
+        "unchanged": report.unchanged,
+    }
+    typer.echo(", ".join(f"{n} {name}" for name, n in counts.items() if n) or "No pictures.")
+    for title, entries in (("can't be read", report.broken), ("can't be looked into", report.unreadable)):
+        if entries:
+            typer.echo(f"{len(entries)} {title}:")
+            for path, reason in list(entries.items())[:_SHOWN]:
+                typer.echo(f"  {path}: {reason}")
+            if len(entries) > _SHOWN:
+                typer.echo(f"  … and {len(entries) - _SHOWN} more; --json lists all")
+    captions = f" and {report.captions} captions" if report.captions else ""
+    typer.echo(f"{place} holds {report.pictures} pictures{captions}, after {report.seconds:.1f} s.")
+    if report.pictures:
+        typer.echo(f'Now search: vse search {shlex.quote(place)} "a dog on a beach"')
+
+
+def _copy(places: list[str], *, progress: Progress, json: bool) -> None:
+    from vsekit.errors import UserError
+    from vsekit.search.stores import copy_index, open_store
+
+    if len(places) != 2:
+        raise UserError(f"copy wants two places, not {len(places)}", remedy="Write: vse index copy SOURCE TARGET")
+    with open_store(places[0]) as source, progress.bar("Copy", "items") as bar:
+        copied = copy_index(source, places[1], bar)
+    if json:
+        print_json({"source": places[0], "target": places[1], "items": copied})
+    else:
+        typer.echo(f"{places[1]} holds {copied} items of {places[0]}.")

@@ -1,0 +1,90 @@
+"""What a picture file says of itself: when it was taken, with what and where; upright size, folder and name.
+
+    year month taken camera lens lat lon    from EXIF, where it is there and makes sense
+    width height                            of the upright picture
+    folder name extension                   of the file
+
+`taken` is like "2021-07-04 15:30:00", so that texts compare as times do.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from vsekit.search.items import Value
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Tags of EXIF 2.32.
+_MODEL, _DATE_TIME, _ORIENTATION = 0x0110, 0x0132, 0x0112
+_EXIF, _GPS = 0x8769, 0x8825
+_ORIGINAL, _DIGITIZED, _LENS = 0x9003, 0x9004, 0xA434
+_LATITUDE_REF, _LATITUDE, _LONGITUDE_REF, _LONGITUDE = 1, 2, 3, 4
+_LONGEST = 200
+#: What `picture_meta` may find.
+FIELDS = ("width", "height", "year", "month", "taken", "camera", "lens", "lat", "lon")
+
+
+def picture_meta(image: Image.Image) -> dict[str, Value]:
+    """Of a picture just opened, before anything turns it. What is damaged is left out."""
+    tags, exif, gps = {}, {}, {}
+    try:
+        found = image.getexif()
+        tags = dict(found)
+        exif, gps = found.get_ifd(_EXIF), found.get_ifd(_GPS)
+    except Exception:  # damaged EXIF makes Pillow raise nearly anything; the picture itself may be whole
+        pass
+    width, height = image.size
+    if tags.get(_ORIENTATION) in (5, 6, 7, 8):
+        width, height = height, width
+    meta: dict[str, Value] = {"width": width, "height": height}
+    taken = next(filter(None, map(_time, (exif.get(_ORIGINAL), exif.get(_DIGITIZED), tags.get(_DATE_TIME)))), None)
+    if taken:
+        meta |= {"year": taken.year, "month": taken.month, "taken": taken.isoformat(" ")}
+    meta |= {
+        name: text for name, text in (("camera", _text(tags.get(_MODEL))), ("lens", _text(exif.get(_LENS)))) if text
+    }
+    latitude = _degrees(gps.get(_LATITUDE), gps.get(_LATITUDE_REF), 90)
+    longitude = _degrees(gps.get(_LONGITUDE), gps.get(_LONGITUDE_REF), 180)
+    if latitude is not None and longitude is not None:
+        meta |= {"lat": latitude, "lon": longitude}
+    return meta
+
+
+def file_meta(path: str, folder: str) -> dict[str, Value]:
+    """Of where a picture lies: what changes when it is renamed."""
+    name = os.path.basename(path)
+    extension = os.path.splitext(name)[1].lstrip(".").lower()
+    return {"folder": folder, "name": name, "extension": "jpg" if extension == "jpeg" else extension}
+
+
+def _time(value: Any) -> datetime | None:
+    """EXIF's "2021:07:04 15:30:00"; cameras without a clock write zeros or blanks."""
+    try:
+        return datetime.strptime(_text(value)[:19], "%Y:%m:%d %H:%M:%S")
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", errors="replace")
+    if not isinstance(value, str):
+        return ""
+    return "".join(c for c in value.partition("\0")[0] if c.isprintable()).strip()[:_LONGEST]
+
+
+def _degrees(value: Any, reference: Any, limit: int) -> float | None:
+    """Degrees, minutes and seconds, and N, S, E or W → signed degrees."""
+    try:
+        degrees, minutes, seconds = (float(part) for part in value)
+        result = degrees + minutes / 60 + seconds / 3600
+    except (TypeError, ValueError, ZeroDivisionError):
+        return None
+    if not (math.isfinite(result) and 0 <= result <= limit):
+        return None
+    return round(-result if _text(reference).upper() in ("S", "W") else result, 6)

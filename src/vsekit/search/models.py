@@ -1,0 +1,238 @@
+"""The model an index is made with: a vsekit model, or one like CLIP from transformers; pictures and sentences in, vectors out.
+
+What is alike has a large inner product. With the cosine all vectors have unit length.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from vsekit.data.features import weights_fingerprint
+from vsekit.data.text import Ragged
+from vsekit.data.views import ViewSettings, chosen_crops, cut, normalised, resized
+from vsekit.errors import UserError, missing_extra
+from vsekit.files import fingerprint
+from vsekit.models.embed import embed_captions
+from vsekit.models.model import STARTER, VSE, load_model, model_folder
+from vsekit.search.pictures import open_picture, read_bytes
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+#: A name on the hub: owner/model.
+_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+
+
+class SearchModel(ABC):
+    """What indexing and search ask of a model.
+
+    name: what `load_search_model` takes to load it again: "starter", an absolute path, or a name on a hub.
+    fingerprint: changes with anything that changes its vectors.
+    dim: the size of the vectors.
+    side: pictures are made no smaller than this by the model itself; larger JPEGs may be decoded at twice this.
+    batch_size: how many pictures `embed` reads at once; small batches are the fastest on CPUs.
+    view: how a vsekit model looks at pictures; None for others.
+    """
+
+    name: str
+    fingerprint: str
+    dim: int
+    side: int
+    view: ViewSettings | None = None
+
+    def __init__(self) -> None:
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.batch_size = 64 if self.device.type == "cuda" else 8
+
+    @abstractmethod
+    def prepare(self, image: Image.Image) -> np.ndarray:
+        """What the encoder reads of an upright RGB picture. May be called from any thread."""
+
+    @abstractmethod
+    def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
+        """Prepared pictures → (n, dim) float32, in one call of the encoder."""
+
+    @abstractmethod
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """(n, dim) float32."""
+
+    @abstractmethod
+    def words(self, text: str) -> list[str]:
+        """What the model reads of a sentence, word by word or piece by piece, without marks of start and end."""
+
+    def encode_images(self, images: Sequence[Path | str | Image.Image]) -> np.ndarray:
+        """Paths or PIL pictures → (n, dim) float32. UserError for one that can't be read."""
+        prepared = [self.prepare(self._upright(image)) for image in images]
+        batches = [prepared[at : at + self.batch_size] for at in range(0, len(prepared), self.batch_size)]
+        return np.concatenate([np.zeros((0, self.dim), np.float32), *map(self.embed, batches)])
+
+    def decode(self, image: Image.Image) -> Image.Image:
+        """A picture just opened → upright and in RGB, a large JPEG at ½, ¼ or ⅛ of its size. May change what it is given."""
+        from PIL import ImageOps
+
+        image.draft("RGB", (2 * self.side, 2 * self.side))
+        image.load()
+        with suppress(Exception):  # damaged EXIF makes Pillow raise nearly anything; the picture itself is whole
+            ImageOps.exif_transpose(image, in_place=True)
+        return image if image.mode == "RGB" else image.convert("RGB")
+
+    def _upright(self, image: Path | str | Image.Image) -> Image.Image:
+        try:
+            return self.decode(open_picture(read_bytes(str(image))) if isinstance(image, str | Path) else image.copy())
+        except FileNotFoundError:
+            raise UserError(f"no such picture: {image}") from None
+        except Exception as error:  # on broken bytes decoders raise nearly anything
+            raise UserError(
+                f"can't read this picture: {error}", file=str(image), remedy="Is it a whole image file?"
+            ) from None
+
+
+class VSEModel(SearchModel):
+    """A model made by vse train. One that was trained on features gets the encoder that made them."""
+
+    def __init__(self, model: VSE, name: str) -> None:
+        super().__init__()
+        if not model.similarity.inner_product:
+            kind = model.settings.similarity.kind
+            why = "compares sets of regions and words" if model.similarity.on_sets else "is no inner product"
+            raise UserError(
+                f"the similarity '{kind}' of this model {why}, so its pictures can't be indexed as vectors",
+                file=name,
+                remedy="Index with a model of cosine similarity"
+                + (", and re-rank with this one: vse search --rerank." if model.similarity.on_sets else "."),
+            )
+        self.model = model.eval().read_pictures().to(self.device)
+        self.name, self.view, self.side, self.dim = name, model.view, model.view.resize, model.settings.dim
+        self.fingerprint = fingerprint(model.fingerprint(), model.view.model_dump(mode="json"))
+
+    def prepare(self, image: Image.Image) -> np.ndarray:
+        """(V, pixels, pixels, 3) uint8"""
+        view = self.model.view
+        array = resized(image, view)
+        return np.stack([cut(array, crop, view.pixels) for crop in chosen_crops(view)])
+
+    @torch.inference_mode()
+    def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
+        encoder = self.model.image.encoder
+        pixels = torch.from_numpy(np.stack(prepared)).permute(0, 1, 4, 2, 3).to(self.device)
+        vectors = self.model.embed_images(normalised(pixels, encoder.mean, encoder.std))
+        return self.model.similarity.prepare_images(vectors).cpu().numpy()  # type: ignore[arg-type]
+
+    @torch.inference_mode()
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        if not texts:
+            return np.zeros((0, self.dim), np.float32)
+        vectors = embed_captions(self.model, Ragged.of(self.model.tokenizer(texts)))
+        return self.model.similarity.prepare_captions(vectors).numpy()  # type: ignore[arg-type]
+
+    def words(self, text: str) -> list[str]:
+        tokenizer = self.model.tokenizer
+        marks = tokenizer.special_ids - {tokenizer.mask_id}  # which stands for unknown words
+        return [word for id_, word in zip(tokenizer([text])[0].tolist(), tokenizer.words(text)) if id_ not in marks]
+
+
+class TransformersModel(SearchModel):
+    """CLIP, SigLIP and whatever else in transformers has `get_image_features` and `get_text_features`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        try:
+            from transformers import AutoModel, AutoProcessor
+        except ImportError:
+            raise missing_extra("transformers", "transformers") from None
+        try:
+            self.model = AutoModel.from_pretrained(name).eval().to(self.device)
+            self.processor = AutoProcessor.from_pretrained(name)
+        except (OSError, ValueError, ImportError) as error:
+            raise UserError(
+                f"no model '{name}': {str(error).splitlines()[0]}",
+                remedy="Give starter, a run or model folder, or the folder or hub name of a model like CLIP.",
+            ) from None
+        if not (hasattr(self.model, "get_image_features") and hasattr(self.model, "get_text_features")):
+            raise UserError(
+                f"{type(self.model).__name__} has no common space for pictures and sentences",
+                file=name,
+                remedy="Models like CLIP have: CLIP, SigLIP, ALIGN, Chinese-CLIP …",
+            )
+        self.name = name
+        self._images, self._tokens = self.processor.image_processor, self.processor.tokenizer
+        size = dict(getattr(self._images, "crop_size", None) or {}) | dict(self._images.size)
+        self.side = max(value for value in size.values() if isinstance(value, int))
+        # SigLIP was trained on sentences padded to one length.
+        self._padding = "max_length" if self.model.config.model_type.startswith("siglip") else True
+        self.dim = self.encode_texts(["a"]).shape[1]
+        self.fingerprint = fingerprint(
+            self.model.config.to_dict(),
+            self._images.to_dict(),
+            self._tokens.get_vocab(),
+            weights_fingerprint(self.model),
+        )
+
+    def prepare(self, image: Image.Image) -> np.ndarray:
+        """(3, H, W) float32"""
+        return np.asarray(self._images(images=image, return_tensors="np")["pixel_values"][0], np.float32)
+
+    @torch.inference_mode()
+    def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
+        pixels = torch.from_numpy(np.stack(prepared)).to(self.device)
+        return _unit(self.model.get_image_features(pixel_values=pixels))
+
+    @torch.inference_mode()
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        if not texts:
+            return np.zeros((0, self.dim), np.float32)
+        tokens = self._tokens(list(texts), padding=self._padding, truncation=True, return_tensors="pt").to(self.device)
+        return _unit(self.model.get_text_features(**tokens))
+
+    def words(self, text: str) -> list[str]:
+        ids = self._tokens(text, truncation=True, add_special_tokens=False)["input_ids"]
+        return [self._tokens.decode([token]).strip() for token in ids]
+
+
+def _unit(output: Any) -> np.ndarray:
+    # Newer versions wrap the features.
+    features = output if isinstance(output, torch.Tensor) else output.pooler_output
+    return torch.nn.functional.normalize(features.float(), dim=-1).cpu().numpy()
+
+
+def load_search_model(name: str | Path) -> SearchModel:
+    """Loads "starter" (it comes with vsekit), a run or model folder, or a model like CLIP: a folder or a hub's name."""
+    path = Path(name)
+    if str(name) == STARTER:
+        return VSEModel(load_model(STARTER), STARTER)
+    if path.is_dir():
+        where = str(path.resolve())
+        if "model_type" in _config(path):
+            return TransformersModel(where)
+        return VSEModel(load_model(model_folder(path)), where)
+    if _HUB.fullmatch(str(name)):
+        return TransformersModel(str(name))
+    raise UserError(
+        f"no model '{name}'",
+        remedy="Give starter, a run or model folder, or the folder or hub name of a model like CLIP.",
+    )
+
+
+def is_model(name: str | Path) -> bool:
+    """Whether `name` means a model rather than a folder of pictures, without loading it."""
+    path = Path(name)
+    if str(name) == STARTER or not path.exists():
+        return str(name) == STARTER or bool(_HUB.fullmatch(str(name)))
+    return any("vsekit" in _config(folder) or "model_type" in _config(folder) for folder in (path, path / "model"))
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}

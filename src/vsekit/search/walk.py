@@ -1,0 +1,209 @@
+"""What should be in an index: the pictures below a folder, or those of a collection, with their captions.
+
+Nothing is opened here. How a picture is named is said in `vsekit.search.pictures`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vsekit.data.pairs import Pairs, Picture
+from vsekit.data.readers import FORMATS, read
+from vsekit.data.readers.base import IMAGE_SUFFIXES, Options
+from vsekit.errors import UserError
+from vsekit.search.items import Value
+
+SUFFIXES = IMAGE_SUFFIXES | {".heic", ".heif"}
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?")
+
+
+class Sentence(NamedTuple):
+    """A caption and its metadata."""
+
+    text: str
+    meta: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A picture as it lies there now.
+
+    folder: where it lies below the root, the root's own name included: what a person would say.
+    meta: the collection's columns.
+    captions: None where nothing is known of captions, which leaves those of the index as they are.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    folder: str
+    meta: Mapping[str, Value] = field(default_factory=dict)
+    captions: tuple[Sentence, ...] | None = None
+
+
+@dataclass
+class Source:
+    """The pictures of a folder or of a collection.
+
+    root: absolute. collection: the name of its format; None for a folder that was walked.
+    folders: where the pictures lie.
+    unreadable: folders that could not be listed, with the reason; what the index knows of them is left alone.
+    missing: pictures of a collection that are not there, with the reason.
+    """
+
+    root: str
+    collection: str | None = None
+    folders: list[str] = field(default_factory=list)
+    pictures: list[Seen] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def holds(self, path: str, collection: Value | None) -> bool:
+        """Whether an item of the index came from here, so that it must go when it is here no more."""
+        if self.collection is not None:
+            return collection == self.root
+        return _below(path, self.root) and not any(_below(path, folder) for folder in self.unreadable)
+
+
+def walk(root: Path | str) -> Source:
+    """The pictures below a folder at any depth, in alphabetical order, by their names' endings.
+
+    Names that start with a dot are skipped. Links are followed, every folder is visited once, by its own path where it has
+    one below the root; so links in a circle do no harm.
+    """
+    top = os.path.abspath(root)
+    if not os.path.isdir(top):
+        raise UserError(f"no such folder: {root}")
+    source = Source(_slashed(top), folders=[_slashed(top)])
+    visited: set[tuple[int, int]] = set()
+    links: list[str] = []
+    waiting = [top]
+    while waiting or links:
+        # Links last: a folder that also lies below the root is better known by its own path.
+        folder = waiting.pop() if waiting else links.pop(0)
+        try:
+            status = os.stat(folder)
+            if (status.st_dev, status.st_ino) in visited:
+                continue
+            visited.add((status.st_dev, status.st_ino))
+            with os.scandir(folder) as listing:
+                entries = sorted((entry for entry in listing if not entry.name.startswith(".")), key=lambda e: e.name)
+        except OSError as error:
+            source.unreadable[folder] = error.strerror or str(error)
+            continue
+        below = os.path.relpath(folder, os.path.dirname(top)).replace(os.sep, "/")
+        folders: list[str] = []
+        for entry in entries:
+            try:
+                if entry.is_dir():
+                    (links if entry.is_symlink() else folders).append(entry.path)
+                elif os.path.splitext(entry.name)[1].lower() in SUFFIXES:
+                    entry.path.encode()
+                    status = entry.stat()
+                    if stat.S_ISREG(status.st_mode):
+                        source.pictures.append(Seen(_slashed(entry.path), status.st_size, status.st_mtime_ns, below))
+            except OSError as error:  # gone since, or a link to nowhere
+                source.missing[_slashed(entry.path)] = error.strerror or str(error)
+            except UnicodeEncodeError:
+                source.missing[entry.path.encode(errors="replace").decode()] = "its name is not UTF-8"
+        waiting += reversed(folders)
+    return source
+
+
+def source_of(
+    path: Path | str,
+    *,
+    format: str | None = None,
+    images: Path | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Source:
+    """A folder of pictures, or a collection: a file is one, and a folder with annotations in it is, too.
+
+    Args:
+        format: that of a collection; "photos" walks the folder whatever is in it. Texts beside pictures count as captions
+            with "folder" only: anybody may keep notes beside photographs.
+        images, columns: of a collection, see `vsekit.data.readers.read`.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise UserError(f"no such folder or collection: {path}")
+    if format is None and path.is_dir() and not columns:
+        found = [name for name, reader in FORMATS.items() if name != "folder" and reader.find(path, Options())]
+        format = "photos" if not found else None
+    if format == "photos":
+        return walk(path)
+    return collected(read(path, format=format, images=images, columns=columns), format)
+
+
+def collected(pairs: Pairs, format: str | None = None) -> Source:
+    """The pictures of a collection with their captions and columns. Numbers in columns of text (CSV) become numbers."""
+    source = Source(_slashed(os.path.abspath(pairs.root)), collection=format or "")
+    captions: list[list[Sentence]] = [[] for _ in pairs.pictures]
+    convert = _columns(caption.meta for caption in pairs.captions)
+    for caption in pairs.captions:
+        captions[caption.picture].append(Sentence(caption.text, convert(caption.meta)))
+    convert = _columns(picture.meta for picture in pairs.pictures)
+    for picture, sentences in zip(pairs.pictures, captions):
+        path = _path(picture)
+        try:
+            status = os.stat(picture.path)  # type: ignore[arg-type]
+        except OSError as error:
+            source.missing[path] = error.strerror or str(error)
+            continue
+        meta = {**convert(picture.meta), "split": picture.split, "collection": source.root}
+        size = status.st_size if picture.offset is None else picture.size or 0
+        folder = os.path.basename(os.path.dirname(path))
+        source.pictures.append(Seen(path, size, status.st_mtime_ns, folder, meta, tuple(sentences)))
+    for folder in sorted({os.path.dirname(picture.path) for picture in source.pictures}):
+        if not source.folders or not _below(folder + "/", source.folders[-1]):
+            source.folders.append(folder)
+    return source
+
+
+def _path(picture: Picture) -> str:
+    if picture.path is None:
+        raise UserError(
+            f"picture '{picture.id}' has no image file; this collection holds features only",
+            remedy="Index a collection with pictures.",
+        )
+    path = _slashed(os.path.abspath(picture.path))
+    return path if picture.offset is None else f"{path}#{picture.offset}+{picture.size}"
+
+
+def _columns(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """A function that makes metadata of a row: what filters can't compare is left out; a column of texts that are all
+    numbers becomes numbers."""
+    rows = list(rows)
+    texts: dict[str, bool] = {}
+    for row in rows:
+        for name, value in row.items():
+            if value not in (None, ""):
+                texts[name] = texts.get(name, True) and isinstance(value, str) and bool(_NUMBER.fullmatch(value))
+
+    def convert(row: Mapping[str, Any]) -> dict[str, Value]:
+        kept: dict[str, Value] = {}
+        for name, value in row.items():
+            if texts.get(name) and value:
+                value = float(value) if "." in value else int(value)
+            if (isinstance(value, str | bool | int) and value != "") or (
+                isinstance(value, float) and math.isfinite(value)
+            ):
+                kept[name] = value
+        return kept
+
+    return convert
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(_slashed(folder).rstrip("/") + "/")
+
+
+def _slashed(path: str) -> str:
+    return path.replace(os.sep, "/")

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vsekit.data.pairs import Caption, Pairs, Picture
+from vsekit.data.readers import read
+from vsekit.errors import UserError
+from vsekit.search.pictures import read_bytes
+from vsekit.search.walk import collected, source_of, walk
+
+
+def names(root: Path) -> list[str]:
+    return [os.path.relpath(seen.path, root) for seen in walk(root).pictures]
+
+
+def files(root: Path, *paths: str) -> None:
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(b"x")
+
+
+def test_pictures_are_found_at_any_depth_by_their_endings_and_hidden_ones_are_not(tmp_path: Path) -> None:
+    files(tmp_path, "b.JPG", "a/1.png", "a/b/c/2.webp", "a/b/3.HEIC", "4.gif", "5.tiff", "6.bmp", "7.jpeg")
+    files(tmp_path, "notes.txt", ".hidden.jpg", ".vsekit-index/x.jpg", "a/.thumbs/t.jpg", "movie.mp4", "jpg")
+    assert names(tmp_path) == ["4.gif", "5.tiff", "6.bmp", "7.jpeg", "b.JPG", "a/1.png", "a/b/3.HEIC", "a/b/c/2.webp"]
+
+
+def test_a_picture_is_known_by_path_size_time_and_a_folder_a_person_would_name(tmp_path: Path) -> None:
+    files(tmp_path, "Photos/rome/1.jpg")
+    os.utime(tmp_path / "Photos/rome/1.jpg", ns=(5, 7_000_000_001))
+    (seen,) = walk(tmp_path / "Photos").pictures
+    assert (seen.path, seen.size, seen.mtime_ns) == (f"{tmp_path}/Photos/rome/1.jpg", 1, 7_000_000_001)
+    assert seen.folder == "Photos/rome"
+    assert seen.captions is None
+
+
+def test_links_in_a_circle_end_and_a_folder_reached_twice_is_visited_once_by_its_own_path(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    files(root, "z/1.jpg")
+    files(elsewhere, "2.jpg")
+    (root / "z/up").symlink_to(root)
+    (root / "a").symlink_to(root / "z")
+    (root / "b").symlink_to(elsewhere)
+    (elsewhere / "back").symlink_to(elsewhere)
+    assert names(root) == ["z/1.jpg", "b/2.jpg"]
+
+
+def test_a_link_to_nowhere_is_missing_and_a_pipe_is_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "gone.jpg").symlink_to(tmp_path / "nothing")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    source = walk(tmp_path)
+    assert source.pictures == []
+    assert list(source.missing) == [f"{tmp_path}/gone.jpg"]
+
+
+def test_a_folder_that_cannot_be_listed_is_reported_and_keeps_what_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(tmp_path, "open/1.jpg", "closed/2.jpg")
+    listed = os.scandir
+    closed = str(tmp_path / "closed")
+
+    def scandir(folder: str) -> object:  # permissions don't stop root, who may run this
+        if folder == closed:
+            raise PermissionError(13, "Permission denied")
+        return listed(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    source = walk(tmp_path)
+    assert source.unreadable == {closed: "Permission denied"}
+    assert [seen.path for seen in source.pictures] == [f"{tmp_path}/open/1.jpg"]
+    assert source.holds(f"{tmp_path}/open/gone.jpg", None)
+    assert not source.holds(f"{closed}/2.jpg", None)
+    assert not source.holds(f"{tmp_path}more/2.jpg", None)
+
+
+def test_a_name_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
+    with open(os.path.join(os.fsencode(tmp_path), b"caf\xe9.jpg"), "wb"):
+        pass
+    source = walk(tmp_path)
+    assert source.pictures == []
+    assert list(source.missing.values()) == ["its name is not UTF-8"]
+
+
+def test_a_table_gives_captions_and_columns_with_numbers_where_a_column_holds_nothing_else(
+    tmp_path: Path, picture: Callable[..., Path]
+) -> None:
+    picture("1.png", 1)
+    picture("2.png", 2)
+    table = tmp_path / "photos" / "table.csv"
+    table.write_text(
+        "image,caption,price,code,maker,empty\n"
+        "1.png,a red dog,12.5,007,Leica,\n1.png,the dog,12.5,007,Leica,\n2.png,a wall,3,12,7,\n"
+    )
+    source = source_of(table)
+    first, second = source.pictures
+    assert [caption.text for caption in first.captions or ()] == ["a red dog", "the dog"]
+    assert {k: first.meta[k] for k in ("price", "code", "maker")} == {"price": 12.5, "code": "007", "maker": "Leica"}
+    assert (second.meta["price"], second.meta["code"], second.meta["maker"]) == (3, "12", "7")
+    assert "empty" not in first.meta
+    assert first.meta["collection"] == source.root == str(table)
+    assert source.folders == [str(table.parent)]
+    assert source.holds("/anywhere/else.jpg", str(table))
+    assert not source.holds(str(table.parent / "x.jpg"), None)
+
+
+def test_a_folder_is_a_collection_where_annotations_say_so_and_a_photo_folder_otherwise(
+    tmp_path: Path, picture: Callable[..., Path]
+) -> None:
+    picture("1.png")
+    photos = tmp_path / "photos"
+    (photos / "1.txt").write_text("a caption, or a note?\n")
+    assert source_of(photos).collection is None
+    assert source_of(photos, format="folder").pictures[0].captions
+    (photos / "captions.csv").write_text("image,caption\n1.png,a dog\n")
+    assert source_of(photos).pictures[0].captions
+    assert source_of(photos, format="photos").pictures[0].captions is None
+    with pytest.raises(UserError, match="no such folder"):
+        source_of(tmp_path / "gone")
+
+
+def test_a_picture_in_a_shard_has_a_path_of_its_own(tmp_path: Path, picture: Callable[..., Path]) -> None:
+    data = picture("1.png").read_bytes()
+    with tarfile.open(tmp_path / "shard-0.tar", "w") as shard:
+        for name, content in (("one.png", data), ("one.txt", b"a dog")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            shard.addfile(member, io.BytesIO(content))
+    (seen,) = collected(read(tmp_path / "shard-0.tar")).pictures
+    assert seen.path.startswith(f"{tmp_path}/shard-0.tar#")
+    assert seen.size == len(data)
+    assert read_bytes(seen.path) == data
+
+
+def test_pictures_of_a_collection_that_are_gone_are_missing_and_features_alone_are_refused(tmp_path: Path) -> None:
+    gone = Picture("1", tmp_path / "1.jpg", "train", "1")
+    source = collected(Pairs([gone], [Caption("a dog", 0)], tmp_path))
+    assert source.missing == {f"{tmp_path}/1.jpg": "No such file or directory"}
+    with pytest.raises(UserError, match="features only"):
+        collected(Pairs([Picture("1", None, "train", "1")], [], tmp_path))
