@@ -1,0 +1,219 @@
+"""vse search: ask an index in words or with a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vsekit.cli import app
+from vsekit.cli.options import Json, examples, print_json
+from vsekit.errors import UserError
+
+if TYPE_CHECKING:
+    from vsekit.search.query import Query
+    from vsekit.search.searcher import Answer, Searcher
+    from vsekit.search.why import Why
+
+RERANKED = 50
+
+
+@app.command(
+    epilog=examples(
+        'vse search photos.index "a brown dog running on sand"',
+        'vse search photos.index \'"dog" + photo.jpg - "water"\'   (words in quotes, pictures, item:ID, 0.5*…)',
+        "vse search photos.index --image photo.jpg --top 50 --open",
+        'vse search photos.index "sunset" --filter \'year >= 2020 and camera = "X100"\'',
+        'vse search photos.index "two dogs" --rerank runs/scan:100 --why --sheet dogs.html',
+        "vse search photos.index --image photo.jpg --captions --json",
+    )
+)
+def search(
+    index: Annotated[str, typer.Argument(help="An index: a folder, postgresql://… or milvus://…")],
+    words: Annotated[
+        str | None,
+        typer.Argument(metavar="QUERY", help='Words, or arithmetic: "dog" + photo.jpg - 0.5*"water".'),
+    ] = None,
+    image: Annotated[Path | None, typer.Option("--image", help="Ask with this picture.")] = None,
+    like: Annotated[
+        str | None, typer.Option("--like", metavar="ITEM", help="Ask with an item of the index, by id.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="How many answers.")] = 10,
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Leave out so many of the best.")] = 0,
+    filter: Annotated[
+        str | None, typer.Option("--filter", help="What the metadata must be like, e.g. 'year >= 2020'.")
+    ] = None,
+    captions: Annotated[bool, typer.Option("--captions", help="Answer with captions instead of pictures.")] = False,
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            "--rerank", metavar="RUN[:N]", help=f"A second model reads the best N (default {RERANKED}) again."
+        ),
+    ] = None,
+    why: Annotated[bool, typer.Option("--why", help="Show what each word weighs in each match.")] = False,
+    why_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--why-dir", help="With --why and --rerank: write the pictures here, what words look at drawn in."
+        ),
+    ] = None,
+    sheet: Annotated[
+        Path | None, typer.Option("--sheet", help="Write a contact sheet: .html, .png, .jpg or .webp.")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open a contact sheet in the browser.")] = False,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Where the model of the index is now, if it has moved.")
+    ] = None,
+    pictures: Annotated[
+        bool, typer.Option("--pictures/--no-pictures", help="Show pictures in terminals that can.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Find pictures (or captions) by words, by a picture, or by a sum of both.
+
+    Beside each score stands the share of unrelated items that score lower, and what that means among as many items as
+    the index has: strong, likely, weak or none.
+    """
+    query = _query(words, image, like)
+    if why_dir and not (why and rerank):
+        raise UserError("--why-dir writes what --why finds with --rerank", remedy="Give all three.")
+    from vsekit.search.stores import open_store
+
+    run, reads = _split(rerank)
+    with open_store(index) as store:
+        searcher = _searcher(store, model, run)
+        kind: Any = "caption" if captions else "image"
+        answer = searcher.search(query, top=top, offset=offset, kind=kind, filter=filter, rerank=reads)
+        whys = [searcher.why(query, hit.item.id) for hit in answer.hits] if why else []
+    title = query.text or words or f"like {image or like}"
+    if open_ and sheet is None:
+        sheet = _temporary_sheet()
+    if sheet:
+        from vsekit.search.sheet import write_sheet
+
+        write_sheet(sheet, title, answer, whys)
+    drawings = _draw(why_dir, answer, whys) if why_dir else []
+    if json:
+        print_json(_as_json(title, answer, whys))
+    else:
+        _show(answer, whys, offset, pictures)
+        for path in [*([sheet] if sheet else []), *drawings]:
+            typer.echo(f"Look at {path}")
+    if open_:
+        import webbrowser
+
+        assert sheet is not None
+        webbrowser.open(sheet.resolve().as_uri())
+
+
+def _query(words: str | None, image: Path | None, like: str | None) -> Query:
+    from vsekit.search.query import Query, parse
+
+    if sum(given is not None for given in (words, image, like)) != 1:
+        raise UserError(
+            "give either a query, --image or --like",
+            remedy="To ask with words and a picture at once, write a sum: '\"dog\" + photo.jpg'.",
+        )
+    if image is not None:
+        if not image.is_file():
+            raise UserError(f"no such picture: {image}")
+        return Query.of("picture", image)
+    return Query.of("item", like) if like is not None else parse(words or "", files=True)
+
+
+def _split(rerank: str | None) -> tuple[str | None, int]:
+    """RUN[:N]; a run whose own name ends so is given whole, with its N behind."""
+    if rerank is None:
+        return None, 0
+    run, colon, n = rerank.rpartition(":")
+    if colon and n.isdigit():
+        if int(n) < 1:
+            raise UserError(f"--rerank {rerank} re-ranks nothing", remedy="Give at least 1.")
+        return run, int(n)
+    return rerank, RERANKED
+
+
+def _searcher(store: Any, model: str | None, run: str | None) -> Searcher:
+    name = model or store.header.get("model")
+    if not name:
+        raise UserError("this index holds nothing yet", file=store.location, remedy="Fill it with vse index.")
+    from vsekit.search.models import load_search_model
+    from vsekit.search.searcher import Searcher
+
+    try:
+        loaded = load_search_model(name)
+    except UserError as error:
+        if model:
+            raise
+        raise UserError(
+            f"the model of this index can't be loaded: {error}", file=store.location, remedy="Say where it is: --model"
+        ) from None
+    reranker = None
+    if run:
+        from vsekit.search.rerank import Reranker
+
+        # What the second model makes of pictures is kept beside an index that is a folder.
+        beside = Path(store.location)
+        reranker = Reranker.load(run, folder=beside / "rerank" if beside.is_dir() else None)
+    return Searcher(store, loaded, reranker)
+
+
+def _temporary_sheet() -> Path:
+    """A new file that stays, since the browser reads it when this program has ended."""
+    from tempfile import NamedTemporaryFile
+
+    with NamedTemporaryFile(prefix="vse-search-", suffix=".html", delete=False) as file:
+        return Path(file.name)
+
+
+def _draw(folder: Path, answer: Answer, whys: list[Why]) -> list[Path]:
+    """Writes the pictures that have regions, numbered as the answers are."""
+    from vsekit.files import atomic_path
+    from vsekit.search.sheet import pictures_of
+
+    written = []
+    for i, (image, found) in enumerate(zip(pictures_of(answer.hits, whys), whys), start=1):
+        if image and found.boxes:
+            written.append(folder / f"{i:02d}-{Path(answer.hits[i - 1].item.path).stem}.png")
+            with atomic_path(written[-1]) as temporary:
+                image.save(temporary, "PNG")
+    return written
+
+
+def _as_json(query: str, answer: Answer, whys: list[Why]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    hits = [
+        {**asdict(hit.item), "score": hit.score, "standing": hit.standing, "match": hit.match} for hit in answer.hits
+    ]
+    for hit, found in zip(hits, whys):
+        hit["why"] = asdict(found)
+    return {"query": query, "verdict": answer.verdict, "more": answer.more, "timing": vars(answer.timing), "hits": hits}
+
+
+def _show(answer: Answer, whys: list[Why], offset: int, pictures: bool) -> None:
+    """A line an answer, best first; above them the pictures, where the terminal shows them."""
+    import shutil
+
+    from vsekit.search.sheet import figures_of, montage, pictures_of
+    from vsekit.search.terminal import escape_sequence, graphics
+
+    how = graphics() if pictures else None
+    if how and answer.hits:
+        columns = max(1, shutil.get_terminal_size().columns * 8 // 200)
+        typer.echo(
+            escape_sequence(montage(answer.hits, pictures_of(answer.hits, whys), columns, side=180), how), nl=False
+        )
+    columns_of = [[str(offset + i), *figures_of(hit)] for i, hit in enumerate(answer.hits, start=1)]
+    widths = [max(map(len, column)) for column in zip(*columns_of)]
+    for i, (hit, cells) in enumerate(zip(answer.hits, columns_of)):
+        where = hit.item.path or hit.item.picture
+        place = f"{hit.item.text}  ({where})" if hit.item.text else where
+        aligned = [cell.rjust(width) for cell, width in zip(cells[:3], widths)]
+        aligned += [cell.ljust(width) for cell, width in zip(cells[3:], widths[3:])]
+        typer.echo("  ".join([*aligned, place]))
+        if whys:
+            typer.echo("      " + "  ".join(f"{word.word} {word.weight:+.3f}" for word in whys[i].words))
+    if answer.verdict:
+        typer.echo(answer.verdict)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vsekit.errors import UserError
+from vsekit.search.query import Query, Term, combined, parse
+
+
+def terms(text: str, files: bool = False) -> list[tuple[float, str, str]]:
+    return [(term.weight, term.kind, str(term.value)) for term in parse(text, files=files).terms]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a brown dog running on sand",
+        "a t-shirt - black-and-white",
+        '"Guernica" on a wall',
+        '"dog" "cat"',
+        "- a dog",
+        "+",
+        "3 * 4 grid",
+        "item: a thing",
+        "(a dog) + (a cat)",
+        'she said "stop" - and ran',
+        "photo.jpg of a dog",
+    ],
+)
+def test_what_does_not_open_with_a_term_is_words(text: str) -> None:
+    assert terms(text) == [(1.0, "text", text)]
+    assert parse(text).words == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('"dog"', [(1, "text", "dog")]),
+        ('"dog" + "cat"-"mouse"', [(1, "text", "dog"), (1, "text", "cat"), (-1, "text", "mouse")]),
+        ('0.5*"snow" + 2 * item:ab-c', [(0.5, "text", "snow"), (2, "item", "ab-c")]),
+        ('-"water"', [(-1, "text", "water")]),
+        ("“wet dog” − “cat”", [(1, "text", "wet dog"), (-1, "text", "cat")]),
+        ('"a" - 2*("b" - .5*"c")', [(1, "text", "a"), (-2, "text", "b"), (1, "text", "c")]),
+        (r'"say \"cheese\"" + "b"', [(1, "text", 'say "cheese"'), (1, "text", "b")]),
+        ('"t-shirt - red" + "b"', [(1, "text", "t-shirt - red"), (1, "text", "b")]),
+        ("item:p1#3", [(1, "item", "p1#3")]),
+    ],
+)
+def test_expressions_give_weighted_terms(text: str, expected: list[tuple[float, str, str]]) -> None:
+    assert terms(text) == expected
+
+
+def test_names_of_pictures_may_hold_spaces_and_signs(tmp_path: Path) -> None:
+    for name in ("my dog-1.jpg", "my.jpg"):
+        (tmp_path / name).touch()
+    found = terms(f'{tmp_path}/my dog-1.jpg - "water" + {tmp_path}/my.jpg', files=True)
+    assert found == [
+        (1, "picture", f"{tmp_path}/my dog-1.jpg"),
+        (-1, "text", "water"),
+        (1, "picture", f"{tmp_path}/my.jpg"),
+    ]
+
+
+def test_files_are_never_looked_at_unless_allowed(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").touch()
+    assert terms(f"{tmp_path}/a.jpg") == [(1, "text", f"{tmp_path}/a.jpg")]
+    with pytest.raises(UserError, match="files can't be named here"):
+        parse(f'"dog" + {tmp_path}/a.jpg - "b"')
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "what"),
+    [
+        ('"dog" - the movie', 9, "words must stand in quotes: the"),
+        ('"dog" +', 8, "a term is missing"),
+        ('"dog" + "unclosed', 9, "quotes are not closed"),
+        ('("dog" + "cat"', 1, "not closed"),
+        ('"dog")', 6, "nothing was opened"),
+        ('"a" + ""', 7, "no words"),
+        ('2*"dog" - x', 11, "words must stand in quotes"),
+        ('("a" + "b" "c") + "d"', 12, r"a \+ or - is missing"),
+        ('missing.jpg - "x"', 1, "no such picture: missing.jpg"),
+        ('( missing.jpg - "x")', 3, "no such picture: missing.jpg"),
+    ],
+)
+def test_errors_point_at_the_column(text: str, column: int, what: str) -> None:
+    with pytest.raises(UserError, match=f"column {column}: .*{what}") as error:
+        parse(text, files=True)
+    lines = str(error.value).splitlines()
+    assert lines[2] == "    " + " " * (column - 1) + "^"
+
+
+def test_an_empty_query_is_refused() -> None:
+    with pytest.raises(UserError, match="empty"):
+        parse("  ")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet='"“”\\()+-*0.5 itemag:#.jp', max_size=30), st.booleans())
+def test_any_text_is_a_query_or_a_mistake(text: str, files: bool) -> None:
+    try:
+        query = parse(text, files=files)
+    except UserError:
+        return
+    assert query.terms
+    assert all(np.isfinite(term.weight) and str(term.value).strip() for term in query.terms)
+
+
+def test_the_vector_is_the_weighted_sum_of_unit_vectors_at_unit_length() -> None:
+    vectors = np.array([[3.0, 0, 0], [0, 2.0, 0]])
+    np.testing.assert_allclose(combined([1, -0.5], vectors), np.array([1, -0.5, 0]) / 1.25**0.5, rtol=1e-6)
+
+
+def test_terms_that_cancel_out_have_no_direction() -> None:
+    assert not combined([1, -1], np.array([[0.6, 0.8], [0.6, 0.8]])).any()
+
+
+def test_a_query_of_one_term_has_weight_one() -> None:
+    assert Query.of("item", "x").terms == (Term(1.0, "item", "x"),)
+    assert Query.of("item", "x").words is None
