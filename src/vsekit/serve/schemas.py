@@ -108,3 +108,15 @@ class Problem(BaseModel):
 
     error: str
     remedy: str | None = None
+
+
+class SessionIn(BaseModel):
+    """What the page exchanges for a cookie, so that pictures load in <img> without a token in their address."""
+
+    token: str = Field(max_length=2000)
+
+
+class Health(BaseModel):
+    """status: "ok"; of readiness also "loading"."""
+
+    status: Literal["ok", "loading"]

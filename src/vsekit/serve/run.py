@@ -1,0 +1,130 @@
+"""Running the app: binding the port, saying where, stopping when told."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import signal
+import socket
+from collections.abc import Callable, Collection
+
+import uvicorn
+
+from vsekit.errors import UserError
+from vsekit.search.searcher import Searcher
+from vsekit.search.stores import Store
+from vsekit.serve.app import create_app
+from vsekit.serve.gate import LOOPBACK
+from vsekit.serve.limits import Limits
+
+GRACE_SECONDS = 30
+
+
+def load_searcher(store: Store, model: str | None = None, rerank: str | None = None) -> Searcher:
+    """The searcher of an index, warm.
+
+    Args:
+        model: where the model that made the index is, if not where it was then.
+        rerank: a run or model that reads the best answers again.
+    """
+    from vsekit.search.models import load_search_model
+
+    name = model or store.header.get("model")
+    if not name:
+        raise UserError("this index holds nothing yet", file=store.location, remedy="Fill it with vse index.")
+    reranker = None
+    if rerank is not None:
+        from vsekit.search.rerank import Reranker
+
+        reranker = Reranker.load(rerank)
+    searcher = Searcher(store, load_search_model(name), reranker)
+    # The first call of an encoder and the first search are slow; better now than for whoever asks first.
+    searcher.find(searcher.encode_texts(["a"]), top=1)
+    return searcher
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 picks a free one."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except socket.gaierror as error:
+        raise UserError(f"no such host: {host} ({error.strerror})", remedy="Give an address of this machine.") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            remedy = "Stop what runs there, or give another with --port; --port 0 picks a free one."
+            raise UserError(f"port {port} of {host} is taken", remedy=remedy) from None
+        remedy = "Give an address of this machine and a port above 1023."
+        raise UserError(f"can't listen at {host}:{port}: {error.strerror}", remedy=remedy) from None
+    return listener
+
+
+def address(listener: socket.socket) -> str:
+    """Where a browser finds it."""
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def serve(
+    load: Callable[[], Searcher],
+    listener: socket.socket,
+    *,
+    host: str = "127.0.0.1",
+    limits: Limits | None = None,
+    token: str | None = None,
+    allow_hosts: Collection[str] = (),
+    behind_proxy: bool = False,
+    log: str = "off",
+) -> None:
+    """Serves until SIGINT or SIGTERM, then finishes what it is doing. Loads while it already answers /healthz.
+
+    Args:
+        host: what `listener` was bound to: on loopback only its own names, and `allow_hosts`, are answered to.
+        behind_proxy: believe a proxy on this machine about who its clients are (X-Forwarded-For, -Proto).
+    """
+    failure: list[Exception] = []
+
+    def failed(error: Exception) -> None:
+        failure.append(error)
+        server.should_exit = True
+
+    hosts = {*LOOPBACK, host, *allow_hosts} if is_loopback(host) else {host, *allow_hosts} if allow_hosts else None
+    app = create_app(load, limits=limits, token=token, hosts=hosts, log=log, failed=failed)
+    logging.getLogger("vsekit.serve").setLevel(logging.INFO)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            proxy_headers=behind_proxy,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
+    # uvicorn raises the signal again once it has stopped; stopping when told is no failure.
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        server.run(sockets=[listener])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        listener.close()
+    if failure:
+        raise failure[0]

@@ -1,0 +1,78 @@
+"""What the searcher gives, in the shapes of `vsekit.serve.schemas`: as plain values, which cost the least to write."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from vsekit.search.items import Item
+from vsekit.search.searcher import Answer, Searcher
+from vsekit.search.stores.base import Store
+from vsekit.serve.schemas import StatusOut
+
+
+def shown(item: Item) -> dict[str, Any]:
+    picture = item.picture or item.id
+    thumbnail = picture_url = None
+    if item.path:
+        address = f"/api/items/{_quoted(picture)}"
+        version = f"?v={_quoted(item.content)}" if item.content else ""
+        thumbnail, picture_url = f"{address}/thumbnail{version}", f"{address}/picture{version}"
+    return {
+        "id": item.id,
+        "kind": item.kind,
+        "picture": picture,
+        "name": item.path.rpartition("/")[2] or item.id,
+        "text": item.text,
+        "width": item.width,
+        "height": item.height,
+        "meta": item.meta,
+        "captions": [],
+        "thumbnail": thumbnail,
+        "picture_url": picture_url,
+    }
+
+
+def _quoted(text: str) -> str:
+    """For a URL. What indexing makes is letters and digits, which need no quoting, and that takes its time."""
+    return text if text.isascii() and text.isalnum() else quote(text, safe="")
+
+
+def detail(store: Store, item: Item) -> dict[str, Any]:
+    """With the captions of its picture."""
+    captions: list[str] = []
+    while True:  # a caption's id is its picture's with its number
+        try:
+            captions.append(store.items([f"{item.picture or item.id}#{len(captions)}"])[0].text)
+        except KeyError:
+            return shown(item) | {"captions": captions}
+
+
+def answer(found: Answer, encode: float, search: float, total: float) -> dict[str, Any]:
+    return {
+        "hits": [
+            shown(hit.item) | {"score": hit.score, "standing": hit.standing, "match": hit.match} for hit in found.hits
+        ],
+        "verdict": found.verdict,
+        "more": found.more,
+        "timing": {"encode": encode, "search": search, "total": total},
+    }
+
+
+def sizes(store: Store) -> dict[str, int]:
+    return {"image": store.count("image"), "caption": store.count("caption")}
+
+
+def status(searcher: Searcher) -> StatusOut:
+    counts, header, model = sizes(searcher.store), searcher.store.header, searcher.model
+    return StatusOut(
+        pictures=counts["image"],
+        captions=counts["caption"],
+        model=model.name,
+        model_fingerprint=model.fingerprint,
+        dim=searcher.store.dim,
+        store=type(searcher.store).__name__.removesuffix("Store").lower(),
+        reranker=getattr(searcher.reranker, "name", None),
+        fields=searcher.store.fields(),  # type: ignore[arg-type]
+        indexed=header.get("indexed"),
+    )

@@ -1,0 +1,117 @@
+"""The description against what a generated client does with it: build every call from its operation id alone."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from vsekit.serve.schemas import Problem
+
+OPERATIONS = {
+    "search", "search_by_picture", "similar_items", "why", "item", "thumbnail", "picture", "status",
+    "open_session", "close_session", "health", "ready", "metrics",
+}  # fmt: skip
+
+
+class Client:
+    """Knows nothing but the description."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self.http, self.described = http, http.get("/openapi.json").json()
+        self.operations = {
+            operation["operationId"]: (method, path, operation)
+            for path, methods in self.described["paths"].items()
+            for method, operation in methods.items()
+        }
+
+    def call(self, name: str, *, body: Any = None, files: Any = None, **parameters: Any) -> httpx.Response:
+        method, path, operation = self.operations[name]
+        known = {parameter["name"]: parameter["in"] for parameter in operation.get("parameters", [])}
+        for key in [key for key in parameters if known[key] == "path"]:
+            path = path.replace(f"{{{key}}}", parameters.pop(key).replace("#", "%23"))
+        content = {} if body is None else {"data": body} if files else {"json": body}
+        answer = self.http.request(method, path, params=parameters, files=files, **content)
+        assert str(answer.status_code) in operation["responses"], f"{name}: {answer.status_code} is not described"
+        return answer
+
+    def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
+        return (
+            self.described["components"]["schemas"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+        )
+
+
+@pytest.fixture(scope="module")
+def described(client: httpx.Client) -> Client:
+    return Client(client)
+
+
+def test_every_operation_has_a_name_a_tag_and_described_answers(described: Client) -> None:
+    assert set(described.operations) == OPERATIONS
+    for name, (_, path, operation) in described.operations.items():
+        assert operation["tags"], name
+        assert operation["summary"], name
+        for status, response in operation["responses"].items():
+            assert response["description"], (name, status)
+            if status[0] in "45" and path != "/readyz":
+                schema = response["content"]["application/json"]["schema"]
+                assert schema["$ref"] == "#/components/schemas/Problem", (name, status)
+
+
+def test_the_token_is_described_where_it_is_asked_for(described: Client) -> None:
+    for _, path, operation in described.operations.values():
+        asked = (path.startswith("/api/") and path != "/api/session") or path == "/metrics"
+        assert ({"token": []} in operation.get("security", [])) == asked, path
+    assert described.described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+
+
+def test_a_client_made_of_the_description_can_do_everything(described: Client) -> None:
+    hits = described.call("search", body={"query": "red circle", "top": 2}).json()["hits"]
+    id_ = hits[0]["id"]
+    out = io.BytesIO()
+    Image.new("RGB", (9, 9), "red").save(out, "PNG")
+    assert described.call("search_by_picture", body={"top": "2"}, files={"file": out.getvalue()}).json()["hits"]
+    assert described.call("similar_items", id=id_, top=3, kind="caption", filter="year > 2000").json()["hits"]
+    assert described.call("item", id=f"{id_}#0").json()["kind"] == "caption"
+    assert described.call("thumbnail", id=id_, size=100).headers["content-type"] == "image/jpeg"
+    assert described.call("picture", id=id_).headers["content-type"] == "image/jpeg"
+    assert described.call("why", body={"query": "red circle", "id": id_}).json()["words"]
+    for name in ("status", "health", "ready", "metrics", "close_session"):
+        assert described.call(name).is_success
+    assert described.call("open_session", body={"token": ""}).status_code == 204
+
+
+def test_examples_work(described: Client) -> None:
+    _, _, operation = described.operations["search"]
+    examples = operation["requestBody"]["content"]["application/json"]["examples"]
+    assert examples
+    for example in examples.values():
+        assert described.call("search", body=example["value"]).status_code == 200
+
+
+def test_errors_are_the_described_ones(described: Client) -> None:
+    for name, options in (
+        ("search", {"body": {"query": ""}}),
+        ("item", {"id": "none"}),
+        ("thumbnail", {"id": "none"}),
+        ("similar_items", {"id": "none"}),
+        ("search_by_picture", {"files": {"file": b"x"}}),
+        ("why", {"body": {"query": "red", "id": "none"}}),
+    ):
+        answer = described.call(name, **options)
+        assert answer.status_code >= 400
+        Problem.model_validate(answer.json())
+
+
+def test_answers_hold_exactly_what_is_described(described: Client) -> None:
+    for name, options in (("search", {"body": {"query": "red"}}), ("status", {}), ("item", {"id": "p000001"})):
+        _, _, operation = described.operations[name]
+        schema = described.resolved(operation["responses"]["200"]["content"]["application/json"]["schema"])
+        answer = described.call(name, **options).json()
+        assert set(answer) == set(schema["properties"])
+        if name == "search":
+            hit = described.resolved(schema["properties"]["hits"]["items"])
+            assert set(answer["hits"][0]) == set(hit["properties"])
