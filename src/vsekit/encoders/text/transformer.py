@@ -34,6 +34,7 @@ def _read(loader: str, source: str, **options: Any) -> Any:
         import transformers
     except ImportError:
         raise missing_extra("transformers", "transformers") from None
+    transformers.logging.disable_progress_bar()  # progress is ours to show
     try:
         return getattr(transformers, loader).from_pretrained(source, **options)
     except (OSError, ValueError) as error:
