@@ -33,9 +33,10 @@ lint: install
 bench: install
 	$(BIN)/python -m benchmarks
 
-# Finished rows are skipped; remove studies/results/scenes/ROW.json to run one again.
+# Finished runs are skipped; remove their file in studies/results to run one again. make study DATA=flickr8k runs on photographs too.
 study: install
 	$(BIN)/python -m studies.scenes
+	$(BIN)/python -m studies.flickr8k $(if $(DATA),--data $(DATA),--render)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -17,7 +17,7 @@ from typing import Any
 
 from vsekit.memory import keep_freed_memory
 
-NAMES = ("training", "gru", "losses", "pooling", "similarity", "evaluation", "features")
+NAMES = ("training", "gru", "losses", "pooling", "similarity", "evaluation", "features", "indexing", "stores", "search")
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
-"""The whole story on a generated sample: draw, train, evaluate, mine, search, report. What `vse demo` does."""
+"""The whole story on a generated sample: draw, train, evaluate, mine, report, index. What `vse demo` does."""
 
 from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,11 @@ class Demo:
     train: Pairs
 
     @property
+    def index(self) -> Path:
+        """The held-out scenes, to be searched: vse search, vse serve."""
+        return self.out / "index"
+
+    @property
     def positive(self) -> np.ndarray:
         """(n_pictures, n_captions) which pairs belong together."""
         return self.test.picture_groups[:, None] == self.test.caption_groups
@@ -91,6 +97,7 @@ def demo(
 ) -> Demo:
     """Runs the story into `out`. An interrupted run goes on where it was; a finished one is made anew."""
     from vsekit.report.demo import write_report
+    from vsekit.search.indexing import index
 
     settings = load_settings(RECIPE, [f"seed={seed}", *sets])
     with progress.bar("Drawing scenes", "pictures") as bar:
@@ -124,6 +131,10 @@ def demo(
         learned,
     )
     write_report(result, run, out / "report.html")
+    if find_spec("faiss"):
+        index(run, test, result.index, rebuild=True, progress=progress)
+    else:
+        progress.say("No index is made: search needs pip install 'vsekit[serve]'.")
     return result
 
 

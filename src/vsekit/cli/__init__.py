@@ -41,7 +41,22 @@ def _options(
 def main() -> None:
     """Entry point of `vse`."""
     # The commands register themselves; they import heavy packages only when they run.
-    from vsekit.cli import audit, compare, data, demo, evaluate, features, mine, recipes, report, reproduce, train  # noqa: F401
+    from vsekit.cli import (  # noqa: F401
+        audit,
+        compare,
+        data,
+        demo,
+        evaluate,
+        features,
+        index,
+        mine,
+        recipes,
+        report,
+        reproduce,
+        search,
+        serve,
+        train,
+    )
 
     keep_freed_memory()
     try:

@@ -21,7 +21,7 @@ def demo(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw a sample collection, train on it, evaluate, mine, search, and write a report. Offline, about two minutes."""
+    """Draw a sample collection, train on it, evaluate, mine, write a report and an index. Offline, about two minutes."""
     from vsekit.demo import demo as run
     from vsekit.progress import Progress
 
@@ -55,3 +55,5 @@ def demo(
         )
     console.print(f"{result.truth:.0%} of first answers to a caption are pictures it is true of.")
     console.print(f"Look at {out / 'report.html'}; the model is {out / 'run' / 'model'}.")
+    if result.index.is_dir():
+        console.print(f"Search the scenes yourself: [bold]vse serve {result.index} --open[/]")

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from studies.matrix import Study
+
+from vsekit.errors import UserError
+from vsekit.training.settings import RunSettings
+
+STUDIES = Path(__file__).parents[2] / "studies"
+MATRIX = """
+base: {stages: {main: {epochs: 8, loss: a}}}
+variants: {long: {stages: {main: {epochs: 20}}}}
+runs:
+  second: {about: x, needs: first, use: [long], set: {stages: {main: {start: $needs}}}, seeds: [0, 1]}
+  first: {about: y, seeds: [0, 1]}
+  other: {about: z}
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    (tmp_path / "matrix.yaml").write_text(MATRIX)
+    (tmp_path / "results").mkdir()
+    return Study(tmp_path / "matrix.yaml", tmp_path / "results", tmp_path / "work")
+
+
+def finish(study: Study, run: str) -> None:
+    (study.results / f"{run}.json").write_text(json.dumps({"rsum": 1.0}))
+
+
+def test_what_a_run_needs_comes_before_it_and_finished_runs_are_skipped(study: Study) -> None:
+    ids = [run.id for run in study.todo([])]
+    assert sorted(ids) == ["first.0", "first.1", "other.0", "second.0", "second.1"]
+    assert all(ids.index(f"first.{seed}") < ids.index(f"second.{seed}") for seed in (0, 1))
+    finish(study, "second.0")
+    finish(study, "other.0")
+    assert [run.id for run in study.todo(["second", "other"])] == ["first.1", "second.1"]
+
+
+def test_a_finished_run_whose_model_is_gone_is_run_again_for_one_that_needs_it(study: Study) -> None:
+    finish(study, "first.1")
+    assert "first.1" in [run.id for run in study.todo(["second"])]
+    (study.folder(study.runs["first.1"]) / "model").mkdir(parents=True)
+    assert "first.1" not in [run.id for run in study.todo(["second"])]
+    assert study.wanted() == {"first.0", "first.1"}
+
+
+def test_variants_and_changes_are_laid_over_the_base(study: Study) -> None:
+    settings = study.runs["second.1"].settings
+    assert settings == {"seed": 1, "stages": {"main": {"epochs": 20, "loss": "a", "start": "$needs"}}}
+
+
+def test_an_unknown_run_is_named(study: Study) -> None:
+    with pytest.raises(UserError, match="no run 'third'"):
+        study.todo(["third"])
+
+
+def test_every_run_of_the_flickr8k_study_has_sound_settings_and_every_claim_names_runs(tmp_path: Path) -> None:
+    study = Study(STUDIES / "flickr8k.yaml", tmp_path, tmp_path)
+    for run in study.runs.values():
+        RunSettings.model_validate(json.loads(json.dumps(run.settings).replace('"$needs"', '"runs/x"')))
+        assert run.features in study.content["features"]
+        assert run.needs is None or f"{run.needs}.{run.seed}" in study.runs
+    for claim in study.content["claims"]:
+        named = [claim[key] for key in ("better", "than", "overtakes", "first", "faster") if key in claim]
+        assert set(named + claim.get("beyond", [])) <= set(study.content["runs"])
