@@ -107,6 +107,18 @@ def test_the_header_tells_of_model_roots_and_counts(
     assert header["calibration"]
 
 
+def test_a_large_index_brings_sentences_to_tune_approximate_search_with(
+    tiny: VSEModel, store: MemoryStore, photos: Path, picture: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture("a.png", 1)
+    index(tiny, photos, store)
+    assert "sample_queries" not in store.header
+    monkeypatch.setattr(indexing, "SAMPLE_QUERIES_ABOVE", 1)
+    picture("b.png", 2)
+    index(tiny, photos, store)
+    assert np.shape(store.header["sample_queries"]) == (64, tiny.dim)
+
+
 def test_an_index_whose_making_was_stopped_is_calibrated_when_it_is_finished(
     tiny: VSEModel, store: MemoryStore, photos: Path, picture: Write
 ) -> None:

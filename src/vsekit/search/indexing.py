@@ -35,11 +35,14 @@ from vsekit.search.items import Item, Value
 from vsekit.search.metadata import FIELDS, file_meta, picture_meta
 from vsekit.search.models import SearchModel, load_search_model
 from vsekit.search.pictures import Unsupported, open_picture, read_bytes
+from vsekit.search.sentences import SENTENCES
 from vsekit.search.stores.base import Store
 from vsekit.search.walk import Seen, Source, collected, source_of
 
 #: Seconds of work a kill may cost.
 FLUSH_SECONDS = 3.0
+#: In larger indexes, sentences for approximate stores to tune their effort with: searches are in words.
+SAMPLE_QUERIES_ABOVE = 100_000
 #: Threads that decode; one is enough for a CPU's encoder, a GPU's wants more.
 READERS = min(8, max(2, os.cpu_count() or 2))
 #: Pictures read ahead of the encoder, and batches waiting for it: enough for it to go on while the store writes.
@@ -216,6 +219,8 @@ class _Indexer:
         report.pictures, report.captions = store.count("image"), store.count("caption")
         if changed or not was_complete:
             header["calibration"] = calibrate(store, self.model)
+            if report.pictures > SAMPLE_QUERIES_ABOVE and "sample_queries" not in header:
+                header["sample_queries"] = self.model.encode_texts(SENTENCES[:64]).round(4).tolist()
         header |= {
             "broken": self.broken,
             "counts": {"image": report.pictures, "caption": report.captions},

@@ -200,6 +200,19 @@ def test_bytes_left_by_a_write_that_never_counted_are_written_over(tmp_path: Pat
         np.testing.assert_array_equal(store.vectors(["p0002"]), vectors(1, seed=2))
 
 
+def test_files_left_by_a_killed_process_are_removed_by_the_next_writer(tmp_path: Path) -> None:
+    EmbeddedStore(tmp_path / "index", DIM).close()
+    for name in ("image-9.f32", "image-0a1b.ivf", ".image-1.f32.x.tmp"):
+        (tmp_path / "index" / name).touch()
+    with EmbeddedStore(tmp_path / "index") as store:
+        assert (tmp_path / "index" / "image-9.f32").exists()  # a reader touches nothing
+        store.write([picture(1)], vectors(1))
+        assert [path.name for path in (tmp_path / "index").glob("*.f32")] == ["image-0.f32"]
+        assert not list((tmp_path / "index").glob("*.ivf"))
+        assert not list((tmp_path / "index").glob(".*.tmp"))
+        np.testing.assert_array_equal(store.vectors(["p0001"]), vectors(1))
+
+
 def test_an_error_inside_a_write_leaves_the_state_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reference = Reference()
     with EmbeddedStore(tmp_path / "index", DIM) as store:

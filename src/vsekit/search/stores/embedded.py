@@ -148,7 +148,7 @@ class EmbeddedStore(Store):
             self.folder / DATABASE, isolation_level=None, check_same_thread=False, timeout=60, cached_statements=256
         )
         connection.execute("pragma synchronous = full")
-        connection.execute("pragma cache_size = -65536")
+        connection.execute("pragma cache_size = -16384")
         with self._guard:
             self._connections.append(connection)
         return connection
@@ -185,10 +185,20 @@ class EmbeddedStore(Store):
             lock.truncate(0)
             print(os.getpid(), file=lock, flush=True)
             self._lock = lock
+            self._tidy()
         connection = self._connection()
         with _transaction(connection):
             yield connection
             connection.execute("update about set value = value + 1 where key = 'generation'")
+
+    def _tidy(self) -> None:
+        """Removes files that a killed process left: nobody names them any more, or yet."""
+        with suppress(OSError), (self.folder / "builder.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who builds has files that are not named yet
+            named = {name for row in self._connection().execute("select file, ann from kinds") for name in row}
+            for path in self.folder.iterdir():
+                if path.suffix in (".f32", ".ivf", ".tmp") and path.name not in named:
+                    path.unlink()
 
     def _view(self, connection: sqlite3.Connection, kind: str) -> View:
         file, slots, living, ann, covered, probes, depth = connection.execute(
