@@ -16,7 +16,7 @@ WORDS = ("red", "green", "blue", "a", "wall", "dog")
 
 
 class MemoryStore(Store):
-    """The slow and obvious store: one sort for every query."""
+    """The slow and obvious store: one sort for every query. writes: how often something was written."""
 
     location = "memory"
 
@@ -24,6 +24,7 @@ class MemoryStore(Store):
         self.dim, self._header = dim, dict(header or {})
         self.known: dict[str, Item] = {}
         self.placed: dict[str, np.ndarray] = {}
+        self.writes = 0
 
     @property
     def header(self) -> dict[str, Any]:
@@ -33,12 +34,17 @@ class MemoryStore(Store):
         self._header = dict(header)
 
     def write(self, items: Sequence[Item], vectors: np.ndarray, deleted: Sequence[str] = ()) -> None:
+        assert vectors.shape == (len(items), self.dim)
+        assert not {item.id for item in items} & set(deleted)
+        self.writes += 1
         for id_ in deleted:
             self.known.pop(id_), self.placed.pop(id_)
         for item, vector in zip(items, vectors):
-            self.known[item.id], self.placed[item.id] = item, np.asarray(vector, np.float32)
+            self.known[item.id], self.placed[item.id] = item, np.array(vector, np.float32)
 
     def update(self, items: Sequence[Item]) -> None:
+        assert {item.id for item in items} <= set(self.known)
+        self.writes += 1
         self.known.update({item.id: item for item in items})
 
     def items(self, ids: Sequence[str]) -> list[Item]:

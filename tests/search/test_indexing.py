@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 from tests.models.conftest import VIEW, WORDS, settings
-from tests.search.memory_store import MemoryStore
+from tests.search.memory import MemoryStore
 
 import vsekit.search.indexing as indexing
 import vsekit.search.pictures as pictures
@@ -239,7 +239,7 @@ def test_after_any_history_the_index_is_what_is_on_disk(
                 source = rng.choice(files)
                 if source != photos / name:
                     (shutil.move if action == "move" else shutil.copy)(source, photos / name)
-        n = len(store._items)
+        n = len(store.known)
         report = index(tiny, photos, store)
         assert_holds(store, tiny, photos)
         assert report.pictures == n + report.added - report.removed

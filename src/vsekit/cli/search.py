@@ -13,7 +13,7 @@ from vsekit.errors import UserError
 
 if TYPE_CHECKING:
     from vsekit.search.query import Query
-    from vsekit.search.searcher import Answer, Searcher
+    from vsekit.search.searcher import Answer
     from vsekit.search.why import Why
 
 RERANKED = 50
@@ -78,11 +78,12 @@ def search(
     query = _query(words, image, like)
     if why_dir and not (why and rerank):
         raise UserError("--why-dir writes what --why finds with --rerank", remedy="Give all three.")
+    from vsekit.search.searcher import load_searcher
     from vsekit.search.stores import open_store
 
     run, reads = _split(rerank)
     with open_store(index) as store:
-        searcher = _searcher(store, model, run)
+        searcher = load_searcher(store, model, run)
         kind: Any = "caption" if captions else "image"
         answer = searcher.search(query, top=top, offset=offset, kind=kind, filter=filter, rerank=reads)
         whys = [searcher.why(query, hit.item.id) for hit in answer.hits] if why else []
@@ -132,31 +133,6 @@ def _split(rerank: str | None) -> tuple[str | None, int]:
             raise UserError(f"--rerank {rerank} re-ranks nothing", remedy="Give at least 1.")
         return run, int(n)
     return rerank, RERANKED
-
-
-def _searcher(store: Any, model: str | None, run: str | None) -> Searcher:
-    name = model or store.header.get("model")
-    if not name:
-        raise UserError("this index holds nothing yet", file=store.location, remedy="Fill it with vse index.")
-    from vsekit.search.models import load_search_model
-    from vsekit.search.searcher import Searcher
-
-    try:
-        loaded = load_search_model(name)
-    except UserError as error:
-        if model:
-            raise
-        raise UserError(
-            f"the model of this index can't be loaded: {error}", file=store.location, remedy="Say where it is: --model"
-        ) from None
-    reranker = None
-    if run:
-        from vsekit.search.rerank import Reranker
-
-        # What the second model makes of pictures is kept beside an index that is a folder.
-        beside = Path(store.location)
-        reranker = Reranker.load(run, folder=beside / "rerank" if beside.is_dir() else None)
-    return Searcher(store, loaded, reranker)
 
 
 def _temporary_sheet() -> Path:

@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -236,3 +237,30 @@ def _without(found: Found, ids: Collection[str]) -> Found:
 
 def _milliseconds(start: float) -> float:
     return 1e3 * (time.perf_counter() - start)
+
+
+def load_searcher(store: Store, model: str | None = None, rerank: str | None = None) -> Searcher:
+    """The searcher of an index, with the model that its header names.
+
+    Args:
+        model: where that model is, if no longer where it was.
+        rerank: a run or model that reads the best answers again; what it makes of pictures is kept beside an index that is a
+            folder.
+    """
+    from vsekit.search.models import load_search_model
+    from vsekit.search.rerank import Reranker
+
+    name = model or store.header.get("model")
+    if not name:
+        raise UserError("this index holds nothing yet", file=store.location, remedy="Fill it with vse index.")
+    try:
+        loaded = load_search_model(name)
+    except UserError as error:
+        if model:
+            raise
+        raise UserError(
+            f"the model of this index can't be loaded: {error}", file=store.location, remedy="Say where it is: --model"
+        ) from None
+    beside = Path(store.location)
+    folder = beside / "rerank" if beside.is_dir() else None
+    return Searcher(store, loaded, Reranker.load(rerank, folder=folder) if rerank else None)

@@ -13,6 +13,7 @@ import uvicorn
 
 from vsekit.errors import UserError
 from vsekit.search.searcher import Searcher
+from vsekit.search.searcher import load_searcher as searcher_of
 from vsekit.search.stores import Store
 from vsekit.serve.app import create_app
 from vsekit.serve.gate import LOOPBACK
@@ -22,23 +23,8 @@ GRACE_SECONDS = 30
 
 
 def load_searcher(store: Store, model: str | None = None, rerank: str | None = None) -> Searcher:
-    """The searcher of an index, warm.
-
-    Args:
-        model: where the model that made the index is, if not where it was then.
-        rerank: a run or model that reads the best answers again.
-    """
-    from vsekit.search.models import load_search_model
-
-    name = model or store.header.get("model")
-    if not name:
-        raise UserError("this index holds nothing yet", file=store.location, remedy="Fill it with vse index.")
-    reranker = None
-    if rerank is not None:
-        from vsekit.search.rerank import Reranker
-
-        reranker = Reranker.load(rerank)
-    searcher = Searcher(store, load_search_model(name), reranker)
+    """`vsekit.search.searcher.load_searcher`, warm."""
+    searcher = searcher_of(store, model, rerank)
     # The first call of an encoder and the first search are slow; better now than for whoever asks first.
     searcher.find(searcher.encode_texts(["a"]), top=1)
     return searcher
