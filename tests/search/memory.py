@@ -71,7 +71,7 @@ class MemoryStore(Store):
         return founds
 
     def fields(self) -> dict[str, dict[str, Any]]:
-        return {}
+        return {name: {} for item in self.all_items("image") for name in item.meta}
 
     def close(self) -> None:
         pass

@@ -146,3 +146,7 @@ def test_values_stand_nowhere_in_the_sql() -> None:
         assert "drop" not in sql
         assert sum(text in str(value) for value in params) >= 6
     assert "drop" not in str(parse(f'"{text}" = "{text}"').milvus())
+
+
+def test_a_filter_knows_the_fields_it_asks_about() -> None:
+    assert parse('a = 1 and not (b < 2 or "c d" contains "x") or has e').asked() == {"a", "b", "c d", "e"}

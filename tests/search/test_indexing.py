@@ -349,7 +349,7 @@ def test_only_the_folders_given_lose_what_is_gone(
     picture("ab/3.png", 3)
     index(tiny, [photos / "a", photos / "b", photos / "ab"], store)
     shutil.rmtree(photos / "b")
-    (photos / "a/1.png").unlink()
+    (photos / "a/1.png").rename(photos / "a/1.txt")  # a folder with nothing in it would lose nothing
     assert done(index(tiny, photos / "a", store)) == {"removed": 1}
     assert sorted(by_path(store)) == [str(photos / "ab/3.png"), str(photos / "b/2.png")]
     assert store.header["roots"] == [str(photos / name) for name in ("a", "ab", "b")]
@@ -410,6 +410,34 @@ def table(photos: Path, picture: Write) -> Callable[..., Path]:
 
 def captions(store: Store) -> list[tuple[str, str]]:
     return sorted((os.path.basename(item.path), item.text) for item in store.all_items("caption"))
+
+
+def test_a_column_named_like_the_size_in_pixels_leaves_that_alone(
+    tiny: VSEModel, store: MemoryStore, photos: Path, picture: Write
+) -> None:
+    first = picture("0.png", 0, (30, 24))
+    table = photos / "table.csv"
+    table.write_text("image,caption,width\n0.png,red,30 cm\n")
+    index(tiny, table, store)
+    shutil.copyfile(first, photos / "copy.png")
+    table.write_text("image,caption,width\n0.png,red,30 cm\ncopy.png,the same,4 m\n")
+    index(tiny, table, store)
+    for item in store.all_items("image"):
+        assert (item.width, item.meta["width"], item.meta["height"]) == (30, 30, 24)
+    assert sorted(str(item.meta["column_width"]) for item in store.all_items("image")) == ["30 cm", "4 m"]
+
+
+def test_a_folder_with_nothing_in_it_any_more_loses_nothing(
+    tiny: VSEModel, store: MemoryStore, photos: Path, picture: Write
+) -> None:
+    picture("0.png")
+    index(tiny, photos, store)
+    (photos / "0.png").unlink()
+    report = index(tiny, photos, store)
+    assert (report.removed, store.count("image")) == (0, 1)
+    assert "empty now" in report.unreadable[str(photos)]
+    picture("1.png", 1)
+    assert index(tiny, photos, store).removed == 1
 
 
 def test_captions_are_items_of_their_own_and_follow_the_collection(

@@ -139,6 +139,8 @@ def test_filters_choose_by_metadata_and_say_when_nothing_passes(store: MemorySto
     assert ids(searcher.search("red", filter="year >= 2003")) == ["blue", "teal"]
     nothing = searcher.search("red", filter="year > 2010")
     assert (nothing.hits, nothing.verdict) == ([], "No picture passes the filter.")
+    mistyped = searcher.search("red", filter="yeer > 2010").verdict
+    assert mistyped == "No picture passes the filter. Nothing has a field 'yeer'; there are: year."
 
 
 def test_an_item_removed_in_between_is_not_answered(store: MemoryStore, model: CountingModel) -> None:

@@ -9,7 +9,7 @@ from PIL import Image
 from vsekit.errors import UserError
 from vsekit.search.items import Hit, Item
 from vsekit.search.searcher import Answer
-from vsekit.search.sheet import figures_of, montage, pictures_of, standing_of, write_sheet
+from vsekit.search.sheet import figures_of, montage, one_line, pictures_of, standing_of, write_sheet
 from vsekit.search.why import Why, Word
 
 
@@ -83,3 +83,7 @@ def test_regions_are_drawn_on_the_pictures_that_have_some(answer: Answer) -> Non
     assert second is not None
     assert first.size == (60, 30)
     assert second.height > 160
+
+
+def test_a_name_of_several_lines_is_written_in_one(tmp_path: Path) -> None:
+    assert one_line("new\nline\t\x1b[31m.jpg") == "new line [31m.jpg"

@@ -142,6 +142,7 @@ def test_errors_are_json_with_a_reason(client: httpx.Client) -> None:
     problem(client.post("/api/search", content=b"\xff\xfe", headers={"content-type": "application/json"}), 422)
     problem(client.post("/api/search/picture", content=b"x", headers={"content-type": "multipart/form-data"}), 422)
     problem(client.post("/api/search", json={"query": "red", "top": 0}), 422)
+    assert "filters" in problem(client.post("/api/search", json={"query": "red", "filters": "x"}), 422)["error"]
     problem(client.post("/api/search", json={"query": "red", "kind": "sound"}), 422)
     problem(client.post("/api/search", json={"query": "   "}), 422)
     problem(client.post("/api/search", json={"query": '"red" +'}), 422)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from vsekit.search.indexing import Report
 
 #: Beside the pictures; names with a dot are not walked.
-DEFAULT_OUT = ".vsekit-index"
 _SHOWN = 20
 
 
@@ -59,6 +58,7 @@ def index(
     from vsekit.progress import Progress
     from vsekit.search.indexing import index as bring_up_to_date
     from vsekit.search.models import is_model, load_search_model
+    from vsekit.search.stores import INSIDE
     from vsekit.search.walk import source_of
 
     progress = Progress(quiet=quiet)
@@ -72,7 +72,7 @@ def index(
     if len(what) > 1 and not (out or store):
         raise UserError("several folders, and no place for their index", remedy="Name one, e.g. --out photos.index")
     first = Path(what[0])
-    place = store or str(out or (first.parent if first.is_file() else first) / DEFAULT_OUT)
+    place = store or str(out or (first.parent if first.is_file() else first) / INSIDE)
     named = columns_dict(columns)
     sources = [source_of(path, format=format, images=images, columns=named) for path in what]
     for source in sources:

@@ -172,7 +172,7 @@ def _show(answer: Answer, whys: list[Why], offset: int, pictures: bool) -> None:
     """A line an answer, best first; above them the pictures, where the terminal shows them."""
     import shutil
 
-    from vsekit.search.sheet import figures_of, montage, pictures_of
+    from vsekit.search.sheet import figures_of, montage, one_line, pictures_of
     from vsekit.search.terminal import escape_sequence, graphics
 
     how = graphics() if pictures else None
@@ -185,7 +185,7 @@ def _show(answer: Answer, whys: list[Why], offset: int, pictures: bool) -> None:
     widths = [max(map(len, column)) for column in zip(*columns_of)]
     for i, (hit, cells) in enumerate(zip(answer.hits, columns_of)):
         where = hit.item.path or hit.item.picture
-        place = f"{hit.item.text}  ({where})" if hit.item.text else where
+        place = one_line(f"{hit.item.text}  ({where})" if hit.item.text else where)
         aligned = [cell.rjust(width) for cell, width in zip(cells[:3], widths)]
         aligned += [cell.ljust(width) for cell, width in zip(cells[3:], widths[3:])]
         typer.echo("  ".join([*aligned, place]))

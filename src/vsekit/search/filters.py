@@ -34,6 +34,12 @@ Params = list[object]
 class Filter:
     """A question about metadata, of which the classes below are the parts. Its repr tells it from every other."""
 
+    def asked(self) -> set[str]:
+        """The fields it asks about."""
+        parts = vars(self)
+        terms = parts.get("terms") or [parts[name] for name in ("term",) if name in parts]
+        return {parts["field"]} if "field" in parts else set().union(*(term.asked() for term in terms))
+
     def matches(self, meta: Mapping[str, Value]) -> bool:
         raise NotImplementedError
 

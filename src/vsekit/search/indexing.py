@@ -234,6 +234,8 @@ class _Indexer:
         """The pictures that are there, by path, and the paths of the index that are there no more."""
         seen: dict[str, Seen] = {}
         for source in self.sources:
+            if source.collection is None and self._emptied(source.root):
+                source.unreadable[source.root] = "empty now; what the index holds of it is kept (--rebuild forgets it)"
             self.report.broken |= source.missing
             self.report.unreadable |= source.unreadable
             for picture in source.pictures:
@@ -248,6 +250,10 @@ class _Indexer:
         for path in gone:
             self.gone.setdefault(self.known[path].content, []).append(path)
         return seen, gone
+
+    def _emptied(self, root: str) -> bool:
+        """Whether a folder the index holds pictures of has nothing at all in it: most likely a drive that is not there."""
+        return any(path.startswith(f"{root}/") for path in self.known) and not any(os.scandir(root))
 
     def _settled(self, picture: Seen) -> bool:
         """Whether a picture need not be opened: it is in the index or known to be broken, and has not changed since."""
@@ -485,8 +491,9 @@ class _Indexer:
 
 
 def _placed(item: Item, seen: Seen) -> Item:
-    """What is known of a picture, at another place or time."""
-    meta = {**_kept(item), **file_meta(seen.path, seen.folder), **seen.meta}
+    """What is known of a picture, at another place or time. A collection's columns win, but for the size in pixels."""
+    columns = {f"column_{name}" if name in ("width", "height") else name: value for name, value in seen.meta.items()}
+    meta = {**_kept(item), **file_meta(seen.path, seen.folder), **columns}
     return replace(item, path=seen.path, size=seen.size, mtime_ns=seen.mtime_ns, meta=meta)
 
 

@@ -154,6 +154,16 @@ class Searcher:
             )
         return vector
 
+    def _unknown_fields(self, filter: Filter) -> str:
+        """A sentence on fields that no picture has: most likely they are mistyped."""
+        known = self.store.fields()
+        unknown = sorted(filter.asked() - set(known))
+        if not unknown:
+            return ""
+        return (
+            f" Nothing has a field {' or '.join(map(repr, unknown))}; there are: {', '.join(sorted(known)) or 'none'}."
+        )
+
     def find(
         self,
         vectors: np.ndarray,
@@ -214,6 +224,8 @@ class Searcher:
                     judged = self.calibration.judge(vector, scores, n, asked, kind)
                     hits = [Hit(*columns) for columns in zip(items, scores.tolist(), *judged)]
                     verdict = self.calibration.verdict(vector, found.scores, n, asked, kind, filter is not None)
+                    if filter is not None and not len(found.ids):
+                        verdict = f"{verdict}{self._unknown_fields(filter)}"
                     timing = Timing(0.0, searched, _milliseconds(start))
                     answers.append(Answer(hits, verdict, len(order) > offset + top, timing))
                 return answers

@@ -25,7 +25,12 @@ main { max-width:90rem; } .sheet { display:grid; gap:1rem; grid-template-columns
 
 def name_of(item: Item) -> str:
     """What a person calls it: the caption, or the file's name."""
-    return item.text or Path(item.path).name or item.id
+    return one_line(item.text or Path(item.path).name or item.id)
+
+
+def one_line(text: str) -> str:
+    """Without line breaks and other characters that are not to be seen."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def standing_of(hit: Hit) -> str:

@@ -94,6 +94,12 @@ class Gate:
                 await self.app(scope, self._bounded(scope, receive), answer)
             else:
                 await refused(scope, receive, answer)
+        except asyncio.CancelledError:  # the server stops, and its patience has ended
+            LOG.warning("%s %r was cut off by the server's end", scope["method"], scope["path"])
+            if not began:
+                await problem(503, "the server is stopping", "Ask again later.", {"Retry-After": "5"})(
+                    scope, receive, answer
+                )
         except Exception:
             LOG.exception("%s %r failed", scope["method"], scope["path"])
             if not began:

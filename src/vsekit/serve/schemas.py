@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 Meta = dict[str, str | int | float | bool]
 
@@ -33,7 +33,13 @@ class HitOut(ItemOut):
     match: Literal["strong", "likely", "weak", "none"] | None = None
 
 
-class SearchIn(BaseModel):
+class Asked(BaseModel):
+    """What a client sends; a key that is not known is a mistake, not to be passed over."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SearchIn(Asked):
     """query: words, or arithmetic over quoted words and item ids: "dog" + item:ID - "water"."""
 
     query: str = Field(max_length=2000)
@@ -68,7 +74,7 @@ class WordWeight(BaseModel):
     weight: float
 
 
-class WhyIn(BaseModel):
+class WhyIn(Asked):
     query: str = Field(max_length=2000)
     id: str
 
@@ -110,7 +116,7 @@ class Problem(BaseModel):
     remedy: str | None = None
 
 
-class SessionIn(BaseModel):
+class SessionIn(Asked):
     """What the page exchanges for a cookie, so that pictures load in <img> without a token in their address."""
 
     token: str = Field(max_length=2000)

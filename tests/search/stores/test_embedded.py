@@ -18,7 +18,7 @@ from tests.search.stores.test_stores import whole
 from vsekit.errors import UserError
 from vsekit.search.filters import parse
 from vsekit.search.items import Item
-from vsekit.search.stores import approximate, embedded, exact
+from vsekit.search.stores import INSIDE, approximate, embedded, exact, open_store
 from vsekit.search.stores.embedded import EmbeddedStore
 
 # Adds, replaces and deletes for ever, with files moved and indexes built on the way; says what is durable.
@@ -322,3 +322,10 @@ def test_exact_search_agrees_with_the_plain_product_in_every_shape() -> None:
                 assert set(true) <= set(found.tolist())
                 assert allowed[found].all()
                 assert len(found) <= 25
+
+
+def test_a_folder_of_pictures_stands_for_the_index_inside_it(tmp_path: Path) -> None:
+    with open_store(tmp_path / INSIDE, create=4) as made:
+        made.set_header({"model": "x"})
+    with open_store(tmp_path) as found:
+        assert found.header == {"model": "x"}

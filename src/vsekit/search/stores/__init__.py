@@ -14,11 +14,15 @@ from vsekit.search.stores.base import Found, Store
 __all__ = ["Found", "Store", "copy_index", "open_store"]
 
 
+#: The index of a folder of pictures, inside it, unless told otherwise.
+INSIDE = ".vsekit-index"
+
+
 def open_store(location: str | Path, *, create: int | None = None) -> Store:
     """Opens an index: a folder, postgresql://user@host/database?table=name, or milvus://host:port/collection.
 
     Args:
-        location: where it is.
+        location: where it is; or a folder of pictures that was indexed into itself (INSIDE).
         create: the size of its vectors, to make it where it is not there yet; UserError where it is there with another.
     """
     text = str(location)
@@ -35,8 +39,10 @@ def open_store(location: str | Path, *, create: int | None = None) -> Store:
             f"can't read the store '{text}'",
             remedy="A folder, postgresql://user@host/database?table=name, or milvus://host:port/collection.",
         )
-    from vsekit.search.stores.embedded import EmbeddedStore
+    from vsekit.search.stores.embedded import DATABASE, EmbeddedStore
 
+    if create is None and (Path(location) / INSIDE / DATABASE).is_file():
+        location = Path(location) / INSIDE
     return EmbeddedStore(location, create)
 
 
