@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def render(study: Study, docs: Path) -> None:
         "curves": "\n\n".join(_curves(found, docs)),
         "finished": f"{sum(map(len, found.values()))} of {len(study.runs)}",
         "cpu_hours": f"{sum(r['cpu_seconds'] for results in found.values() for r in results) / 3600:.1f}",
+        "models": "\n".join(_models(study.results.parent / "flickr8k-models")),
         "seed_sd": f"{seed_variance(list(found.values())) ** 0.5:.1f}",
     }
     for key, value in filled.items():
@@ -84,6 +86,19 @@ def _runs(study: Study, found: dict[str, Any]) -> list[str]:
         memory = f"{max(r['peak_mib'] for r in results)}"
         what = [f"`{name}`", results[0]["about"], results[0]["features"], *cells, f"**{np.mean(rsum):.1f}**{spread}"]
         lines.append("| " + " | ".join([*what, str(len(results)), minutes, memory]) + " |")
+    return lines
+
+
+def _models(folder: Path) -> list[str]:
+    """The models of recipes/flickr8k.yaml, from what studies.models found."""
+    lines = ["| row | what | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum |", "|" + "---|" * 9]
+    rows = [json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.json")]
+    for row in sorted(rows, key=lambda row: -row["metrics"]["rsum"]):
+        metrics = row["metrics"]
+        cells = [f"{metrics[way][k]:.1f}" for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
+        low, high = metrics["ci"]["rsum"]
+        rsum = f"**{metrics['rsum']:.1f}** ({low:.0f}–{high:.0f})"
+        lines.append(f"| `{row['row']}` | {row['method']} | {' | '.join(cells)} | {rsum} |")
     return lines
 
 

@@ -4,7 +4,7 @@
     sets:    all members' vectors in one set, (B, N_1 + … + N_n, d), where the members have one d
 
 The picture comes at the largest member's size and is shrunk for the others (bilinear, with antialiasing). Encoders that
-were trained apart err apart: on Flickr8k, EfficientNet-lite0 and lite2 together are worth more than either (docs/study.md).
+were trained apart err apart.
 """
 
 from __future__ import annotations
