@@ -18,6 +18,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,12 +40,15 @@ from vsekit.evaluation.protocols import evaluate
 from vsekit.files import write_json
 from vsekit.parts import merged
 from vsekit.progress import Progress
+from vsekit.recipes import settings_of
 from vsekit.training.loop import train
 from vsekit.training.run import read_metrics
 from vsekit.training.settings import RunSettings
 
 #: Ranks of single queries are kept up to here; R@10 and the bulk of the distribution need no more.
 LAST_RANK = 255
+#: How often the CPU time so far is written down.
+MARK_SECONDS = 5.0
 RANK_BINS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5001)
 
 
@@ -74,10 +78,7 @@ class Study:
 
     def _runs(self, name: str) -> list[Run]:
         entry: dict[str, Any] = self.content["runs"][name]
-        settings = self.content["base"]
-        for variant in entry.get("use", []):
-            settings = merged(settings, self.content["variants"][variant])
-        settings = merged(settings, entry.get("set", {}))
+        settings = settings_of(self.content, entry)
         features, needs = entry.get("features", "lite0"), entry.get("needs")
         about, seeds = entry["about"], entry.get("seeds", [0])
         return [Run(name, seed, about, features, needs, merged(settings, {"seed": seed})) for seed in seeds]
@@ -113,7 +114,7 @@ class Study:
                 add(self.runs[f"{run.needs}.{run.seed}"])
             ordered[run.id] = run
 
-        needed = {f"{r.needs}.{r.seed}" for r in self.runs.values() if r.needs and not self.result(r.id)}
+        needed = self.wanted()
         for run in self.runs.values():
             if (not names or run.name in names) and not self.result(run.id):
                 add(run)
@@ -146,12 +147,19 @@ def run_one(study: Study, run: Run, data: Path, progress: Progress) -> None:
     text = json.dumps(run.settings).replace(
         '"$needs"', json.dumps(str(study.work / "runs" / f"{run.needs}.{run.seed}"))
     )
-    # What a kill has cost before is in the marker, so that the CPU time of a resumed run is that of all its parts.
+    # The marker is written while it trains, so that the CPU time of a run that was killed is that of all its parts.
     marker = study.work / "runs" / f"{run.id}.cpu.json"
     before = json.loads(marker.read_text())["cpu_seconds"] if marker.is_file() else 0.0
+    trained = threading.Event()
+
+    def mark() -> None:
+        while not trained.wait(MARK_SECONDS):
+            write_json(marker, {"cpu_seconds": before + time.process_time()})
+
+    threading.Thread(target=mark, daemon=True).start()
     end = train(RunSettings.model_validate(json.loads(text)), pairs, folder, resume=True, progress=progress)
+    trained.set()
     cpu = before + time.process_time()
-    write_json(marker, {"cpu_seconds": cpu})
     val = pairs.split("val")
     metrics = evaluate(score_runs([folder], val), val.picture_groups, val.caption_groups)
     lines = read_metrics(folder)
@@ -181,7 +189,7 @@ def run_one(study: Study, run: Run, data: Path, progress: Progress) -> None:
         **logged(lines),
     }
     write_json(study.results / f"{run.id}.json", result)
-    marker.unlink()
+    marker.unlink(missing_ok=True)
 
 
 def summary(metrics: Metrics) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def _curves(found: dict[str, Any], docs: Path) -> list[str]:
     shown = []
     for file, (title, names) in CURVES.items():
         series = {name: list(enumerate(mean_curve(found[name]), 1)) for name in names if name in found}
-        if len(series) < 2:
+        if len(series) < len(names):
             continue
         _write_svg(docs / "images" / f"{file}.svg", charts.lines(series, "epoch", "rsum"))
         shown.append(f"![{title}](images/{file}.svg)\n\n*{title}: validation rsum after each epoch, mean over seeds.*")

@@ -336,7 +336,7 @@ def test_heic_without_its_library_is_named_and_not_held_against_the_file(
     pytest.importorskip("pillow_heif").register_heif_opener()
     Image.new("RGB", (30, 24)).save(photos / "a.heic")
     with monkeypatch.context() as patch:
-        patch.setattr(pictures, "_reads_heic", lambda: False)
+        patch.setattr(pictures, "reads_heic", lambda: False)
         assert "pip install pillow-heif" in index(tiny, photos, store).broken[str(photos / "a.heic")]
     assert done(index(tiny, photos, store)) == {"added": 1, "encoded": 1}
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 import socket
 import threading
@@ -12,8 +14,9 @@ import pytest
 from tests.serve.conftest import serving
 
 from vsekit.search.searcher import Searcher
-from vsekit.serve.gate import BODY, HEADERS
+from vsekit.serve.gate import BODY, HEADERS, Gate
 from vsekit.serve.limits import Limits
+from vsekit.serve.metrics import Metrics
 
 TOKEN = "correct horse battery staple"
 
@@ -189,3 +192,30 @@ def test_the_log_has_a_line_for_a_request_and_no_query_unless_told(
         assert len(answered) == lines
         assert all("POST /api/search 200" in line and "\n" not in line for line in answered)
         assert any("secret" in line for line in answered) == words
+
+
+def test_a_request_that_the_servers_end_cuts_off_is_told_so() -> None:
+    async def cut_off(scope: Any, receive: Any, send: Any) -> None:
+        raise asyncio.CancelledError
+
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    gate = Gate(cut_off, limits=Limits(), metrics=Metrics(dict))
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/api/status",
+        "headers": [],
+        "query_string": b"",
+        "client": ("a", 1),
+    }
+    asyncio.run(gate(scope, receive, send))
+    assert sent[0]["status"] == 503
+    assert (b"retry-after", b"5") in sent[0]["headers"]
+    assert "stopping" in json.loads(sent[1]["body"])["error"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vsekit.progress import Progress
     from vsekit.search.indexing import Report
 
-#: Beside the pictures; names with a dot are not walked.
+#: Broken files that are listed one by one.
 _SHOWN = 20
 
 

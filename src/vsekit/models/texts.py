@@ -53,7 +53,7 @@ def extract_texts(
 
     For encoders that give one state a token. Sentences are read from short to long, so that little of a batch is padding.
     """
-    made_by = fingerprint(weights_fingerprint(encoder), tokens.flat.tolist(), tokens.offsets.tolist())
+    made_by = _made_by(encoder, tokens)
     header = out / "store.json"
     done = 0
     if header.is_file():
@@ -89,6 +89,9 @@ def extract_texts(
 
 def stored_texts(encoder: TextEncoder, tokens: Ragged, progress: Progress) -> TextStates:
     """The same from the cache, where they are there; in memory."""
-    name = fingerprint("texts", weights_fingerprint(encoder), tokens.flat.tolist(), tokens.offsets.tolist())
-    stored = extract_texts(encoder, tokens, cache_folder() / "texts" / name, progress=progress)
+    stored = extract_texts(encoder, tokens, cache_folder() / "texts" / _made_by(encoder, tokens), progress=progress)
     return TextStates(np.array(stored.states), stored.offsets)
+
+
+def _made_by(encoder: TextEncoder, tokens: Ragged) -> str:
+    return fingerprint(weights_fingerprint(encoder), tokens.flat.tolist(), tokens.offsets.tolist())

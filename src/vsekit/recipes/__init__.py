@@ -62,12 +62,17 @@ def _read(recipe: str) -> dict[str, Any]:
 
 
 def _row(recipe: str, content: Mapping[str, Any], name: str) -> Row:
-    row = dict(content["rows"][name])
+    row = content["rows"][name]
+    described = {key: value for key, value in row.items() if key not in ("use", "set")}
+    return Row(recipe=recipe, name=name, settings=settings_of(content, row), **described)
+
+
+def settings_of(content: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The base settings with an entry's variants (`use`) and its own changes (`set`) laid over them."""
     settings: dict[str, Any] = content["base"]
-    for variant in row.pop("use", []):
+    for variant in entry.get("use", []):
         settings = merged(settings, content["variants"][variant])
-    settings = merged(settings, row.pop("set", {}))
-    return Row(recipe=recipe, name=name, settings=settings, **row)
+    return merged(settings, entry.get("set", {}))
 
 
 def rows(recipe: str | None = None) -> list[Row]:

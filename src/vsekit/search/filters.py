@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, NoReturn, cast
@@ -31,35 +32,42 @@ INT64 = range(1 - 2**63, 2**63)  # Milvus can't read the least
 Params = list[object]
 
 
-class Filter:
+class Filter(ABC):
     """A question about metadata, of which the classes below are the parts. Its repr tells it from every other."""
 
+    @abstractmethod
     def asked(self) -> set[str]:
         """The fields it asks about."""
-        parts = vars(self)
-        terms = parts.get("terms") or [parts[name] for name in ("term",) if name in parts]
-        return {parts["field"]} if "field" in parts else set().union(*(term.asked() for term in terms))
 
-    def matches(self, meta: Mapping[str, Value]) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def matches(self, meta: Mapping[str, Value]) -> bool: ...
 
+    @abstractmethod
     def sqlite(self) -> tuple[str, Params]:
         """A condition on `row` beside the table meta (field, value, row), in which booleans are blobs of one byte: they
         and text and numbers are then kept apart by SQLite's own order, numbers < text < blobs, and every test is a range
         of the table's key."""
-        raise NotImplementedError
 
+    @abstractmethod
     def postgres(self) -> tuple[str, Params]:
         """A condition on the column `meta` of type jsonb."""
-        raise NotImplementedError
 
+    @abstractmethod
     def milvus(self) -> str | None:
         """A condition on the JSON field `meta`; None where Milvus has no such test, and `matches` must be asked."""
-        raise NotImplementedError
+
+
+class FieldTest(Filter):
+    """One that asks about one field."""
+
+    field: str
+
+    def asked(self) -> set[str]:
+        return {self.field}
 
 
 @dataclass(frozen=True)
-class Has(Filter):
+class Has(FieldTest):
     field: str
 
     def matches(self, meta: Mapping[str, Value]) -> bool:
@@ -78,7 +86,7 @@ class Has(Filter):
 
 
 @dataclass(frozen=True)
-class OneOf(Filter):
+class OneOf(FieldTest):
     """`field = value`, `field in (value, …)`."""
 
     field: str
@@ -100,7 +108,7 @@ class OneOf(Filter):
 
 
 @dataclass(frozen=True)
-class Order(Filter):
+class Order(FieldTest):
     field: str
     operator: Literal["<", "<=", ">", ">="]
     value: str | int | float
@@ -127,7 +135,7 @@ class Order(Filter):
 
 
 @dataclass(frozen=True)
-class Contains(Filter):
+class Contains(FieldTest):
     field: str
     text: str
 
@@ -147,7 +155,7 @@ class Contains(Filter):
 
 
 @dataclass(frozen=True)
-class Like(Filter):
+class Like(FieldTest):
     field: str
     pattern: str
 
@@ -174,6 +182,9 @@ class Like(Filter):
 class Not(Filter):
     term: Filter
 
+    def asked(self) -> set[str]:
+        return self.term.asked()
+
     def matches(self, meta: Mapping[str, Value]) -> bool:
         return not self.term.matches(meta)
 
@@ -194,6 +205,9 @@ class Not(Filter):
 class And(Filter):
     terms: tuple[Filter, ...]
 
+    def asked(self) -> set[str]:
+        return set().union(*(term.asked() for term in self.terms))
+
     def matches(self, meta: Mapping[str, Value]) -> bool:
         return all(term.matches(meta) for term in self.terms)
 
@@ -210,6 +224,9 @@ class And(Filter):
 @dataclass(frozen=True)
 class Or(Filter):
     terms: tuple[Filter, ...]
+
+    def asked(self) -> set[str]:
+        return set().union(*(term.asked() for term in self.terms))
 
     def matches(self, meta: Mapping[str, Value]) -> bool:
         return any(term.matches(meta) for term in self.terms)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 MAX_PIXELS = 150_000_000
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
 _HEIC = re.compile(rb".{4}ftyp(heic|heix|heim|heis|hevc|hevx|mif1|msf1)", re.DOTALL)
-_IN_SHARD = re.compile(r"(.+)#(\d+)\+(\d+)", re.DOTALL)
+#: A picture inside a shard: its path, offset and size.
+IN_SHARD = re.compile(r"(.+)#(\d+)\+(\d+)", re.DOTALL)
 
 
 class Unsupported(ValueError):
@@ -28,7 +29,7 @@ class Unsupported(ValueError):
 
 def read_bytes(path: str) -> bytes:
     """The bytes of the picture an item's path names."""
-    inside = _IN_SHARD.fullmatch(path)
+    inside = IN_SHARD.fullmatch(path)
     if inside is None or os.path.exists(path):
         return Path(path).read_bytes()
     with open(inside[1], "rb") as shard:
@@ -43,7 +44,7 @@ def open_picture(data: bytes) -> Image.Image:
     if not data:
         raise ValueError("the file is empty")
     heic = _HEIC.match(data)
-    if heic and not _reads_heic():
+    if heic and not reads_heic():
         raise Unsupported("HEIC pictures need the package pillow-heif: pip install pillow-heif")
     try:
         image = Image.open(io.BytesIO(data), formats=("HEIF",) if heic else _FORMATS)
@@ -58,7 +59,8 @@ def open_picture(data: bytes) -> Image.Image:
 
 
 @cache
-def _reads_heic() -> bool:
+def reads_heic() -> bool:
+    """Whether HEIC pictures can be opened here; from then on Pillow does."""
     try:
         from pillow_heif import register_heif_opener
     except ImportError:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
-import re
 import stat
 import threading
 from collections import OrderedDict
@@ -17,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 from PIL import Image, ImageOps
 
 from vsekit.search.items import Item
+from vsekit.search.pictures import IN_SHARD, reads_heic
 from vsekit.serve.problems import ProblemError
 
 #: What is opened at all, by Pillow's names: no format whose decoder starts other programs (EPS) or reads other files.
@@ -29,8 +28,6 @@ SHOWN = {
     "AVIF": "image/avif",
 }
 CONVERTED = ("TIFF", "HEIF", "BMP")
-#: A picture inside a WebDataset shard is named by its place in it, see `vsekit.search.pictures`.
-_IN_SHARD = re.compile(r"(.+)#(\d+)\+(\d+)", re.DOTALL)
 THUMBNAIL_SIZES = (128, 256, 512, 1024)
 
 
@@ -47,7 +44,7 @@ def open_indexed(item: Item, roots: Sequence[Path]) -> Opened:
     gone = ProblemError(404, "the picture's file is not there", "Bring the index up to date with vse index.")
     if not item.path:
         raise ProblemError(404, "this item has no picture file")
-    shard = _IN_SHARD.fullmatch(item.path)
+    shard = IN_SHARD.fullmatch(item.path)
     try:
         if shard is not None and Path(item.path).exists():
             shard = None
@@ -80,10 +77,7 @@ def open_indexed(item: Item, roots: Sequence[Path]) -> Opened:
 @cache
 def _formats() -> list[str]:
     """Those of the allowed formats that this installation can read."""
-    with contextlib.suppress(ImportError):
-        from pillow_heif import register_heif_opener
-
-        register_heif_opener()
+    reads_heic()
     Image.init()
     return [name for name in (*SHOWN, *CONVERTED) if name in Image.OPEN]
 

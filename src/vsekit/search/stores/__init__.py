@@ -14,7 +14,7 @@ from vsekit.search.stores.base import Found, Store
 __all__ = ["Found", "Store", "copy_index", "open_store"]
 
 
-#: The index of a folder of pictures, inside it, unless told otherwise.
+#: The index of a folder of pictures, inside it, unless told otherwise; names with a dot are not walked.
 INSIDE = ".vsekit-index"
 
 
