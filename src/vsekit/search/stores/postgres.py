@@ -16,6 +16,7 @@ import importlib.util
 import json
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,9 @@ SLACK = 16  # further candidates, since the last digits of PostgreSQL's scores a
 LARGEST = 2000  # vectors that pgvector indexes; with larger ones search stays exact
 FEW = 20_000  # that pass a filter: so many are read rather than looked for
 EFFORTS = (100, 200, 400, 700, 1000)  # of hnsw.ef_search, whose most is 1000
+
+#: How long a writer waits for another's lock.
+LOCK_SECONDS = 2.0
 
 
 class PostgresStore(Store):
@@ -109,8 +113,7 @@ class PostgresStore(Store):
         """Reads inside see one state. The first write takes a lock that this connection keeps."""
         with self._guard:
             if write and not self._writer:
-                lock = [f"write {self.table}"]
-                if not self._value("select pg_try_advisory_lock(hashtext(%s))", lock):
+                if not self._locked():
                     raise UserError(
                         f"another process is writing to the index in '{self.table}'",
                         remedy="Wait until it has finished; searching goes on meanwhile.",
@@ -122,6 +125,15 @@ class PostgresStore(Store):
                 yield self._connection
                 if write:
                     self._set_about(self._connection, "generation", str(int(self._about("generation", "0")) + 1))
+
+    def _locked(self) -> bool:
+        """Tries for a moment: the server takes one to notice that a writer before this one was killed."""
+        until = time.monotonic() + LOCK_SECONDS
+        while not self._value("select pg_try_advisory_lock(hashtext(%s))", [f"write {self.table}"]):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.05)
+        return True
 
     def _value(self, sql: str, params: Sequence[object] = ()) -> Any:
         with self._guard, self._connection.transaction():
