@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vsekit.errors import UserError
-from vsekit.files import atomic_path, fingerprint, write_json, write_npy, write_text
+from vsekit.files import atomic_path, fingerprint, remove_left_over, write_json, write_npy, write_text
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -30,6 +30,17 @@ def test_files_come_back_as_written_and_readable_by_others(tmp_path: Path) -> No
     umask = os.umask(0)
     os.umask(umask)
     assert (tmp_path / "b.json").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    kept = [tmp_path / "a.json", tmp_path / "model" / "notes.tmp", tmp_path / ".hidden"]
+    gone = [tmp_path / "model" / ".vocab.json.x7.tmp", tmp_path / ".step-1.tmp" / ".state.json.y.tmp"]
+    for path in [*kept, *gone, tmp_path / ".step-1.tmp" / "weights"]:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+    remove_left_over(tmp_path)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)
+    assert not (tmp_path / ".step-1.tmp").exists()
 
 
 def test_json_with_nan_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,15 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_left_over(folder: Path) -> None:
+    """Removes the temporary files and folders of a writer that was killed; for who alone writes below `folder`."""
+    for path in sorted(folder.rglob(".*.tmp"), reverse=True):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def write_text(path: Path | str, text: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TextIO
 import yaml
 
 from vsekit.errors import UserError
-from vsekit.files import write_text
+from vsekit.files import remove_left_over, write_text
 from vsekit.training.settings import RunSettings
 
 LOCK = ".lock"
@@ -61,6 +61,7 @@ class RunFolder:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise UserError("another process is training into this folder", file=self.path) from None
+            remove_left_over(self.path)
         write_text(self.path / "config.yaml", yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True))
 
     @staticmethod
