@@ -28,3 +28,19 @@ def glove() -> Path:
     if not path.is_file():
         pytest.skip("needs the GloVe vectors beside the checkout")
     return path
+
+
+@pytest.fixture
+def tiny_bert(tmp_path: Path) -> Path:
+    """A BERT of two layers with random weights, in a folder."""
+    transformers = pytest.importorskip("transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "run", "##s", "men", "two"]
+    folder = tmp_path / "bert"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=32, **sizes)
+    transformers.BertModel(config).save_pretrained(folder)
+    transformers.BertTokenizer.from_pretrained(folder).save_pretrained(folder)
+    return folder

@@ -19,18 +19,8 @@ SENTENCES = ["a dog runs on the beach", "two men", "a very old man with a hat si
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> TransformerSettings:
-    """A BERT of two layers with random weights, in a folder."""
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "run", "##s", "men", "two"]
-    folder = tmp_path / "bert"
-    folder.mkdir()
-    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-    config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=32, **sizes)
-    transformers.BertModel(config).save_pretrained(folder)
-    transformers.BertTokenizer.from_pretrained(folder).save_pretrained(folder)
-    return TransformerSettings(model=str(folder), max_length=6)
+def tiny(tiny_bert: Path) -> TransformerSettings:
+    return TransformerSettings(model=str(tiny_bert), max_length=6)
 
 
 def build(settings: TransformerSettings) -> tuple[Transformer, Tokens]:
@@ -54,6 +44,17 @@ def test_padding_and_company_do_not_matter(tiny: TransformerSettings) -> None:
     for i, length in enumerate(batch.lengths.tolist()):
         alone = encoder(Tokens(batch.ids[i : i + 1, :length], batch.lengths[i : i + 1])).vectors
         torch.testing.assert_close(vectors[i][mask[i]], alone[0], atol=1e-6, rtol=1e-5)
+
+
+def test_a_batch_read_in_pieces_is_the_batch_read_at_once(
+    tiny: TransformerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder, batch = build(tiny)
+    whole, mask = encoder(batch)
+    monkeypatch.setattr("vsekit.encoders.text.transformer.TOGETHER", 2)
+    pieces, again = encoder(batch)
+    assert torch.equal(mask, again)
+    torch.testing.assert_close(pieces[mask], whole[mask], atol=1e-6, rtol=1e-5)
 
 
 def test_a_saved_model_is_rebuilt_without_its_source(tiny: TransformerSettings, tmp_path: Path) -> None:

