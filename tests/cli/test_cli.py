@@ -185,3 +185,22 @@ def test_mistakes_are_explained_and_end_with_code_2(
     result = vse(*arguments, code=2)
     assert message in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_token_features_are_extracted_once_and_train_as_if_they_were_not(tiny_bert: Path, tmp_path: Path) -> None:
+    data = write_precomputed(tmp_path / "data")
+    made = ["features", "transformer", "--set", f"model={tiny_bert}", "--data", data, "--out", tmp_path / "states"]
+    printed = json.loads(vse(*made, "--json", "--quiet").stdout)
+    assert printed["tokens"]["train"] == np.load(tmp_path / "states" / "train" / "states.npy").shape[0]
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"model: {{dim: 8, image: {{encoder: precomputed, pooling: single}}, text: {{encoder: {{kind: transformer, model: {tiny_bert}}}, "
+        "pooling: mean}}\nstages: {main: {epochs: 2, batch_size: 8, loss: sum_of_hinges, freeze: [text.encoder]}}\n"
+    )
+    for name, more in (("kept", ["--text-features", tmp_path / "states"]), ("cached", [])):
+        vse("train", recipe, "--data", data, "--out", tmp_path / name, "--no-report", "--quiet", *more)
+    kept, cached = ((tmp_path / name / "metrics.jsonl").read_bytes() for name in ("kept", "cached"))
+    assert kept == cached
+    wrong = ["--text-features", tmp_path / "states", "--set", "model.text.encoder.max_length=4"]
+    refused = vse("train", recipe, "--data", data, "--out", tmp_path / "other", "--no-report", *wrong, code=2)
+    assert "other sentences" in refused.stderr

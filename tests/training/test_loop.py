@@ -12,9 +12,11 @@ from PIL import Image
 from tests.training.conftest import TINY, write_precomputed
 
 import vsekit
+from vsekit.data.features import FeatureStore
 from vsekit.data.readers import read
 from vsekit.data.text import Vocabulary
 from vsekit.errors import UserError
+from vsekit.models.inputs import image_inputs
 from vsekit.models.model import VSE, load_model, take_weights
 from vsekit.parts import merged
 from vsekit.progress import Progress
@@ -37,6 +39,13 @@ def test_training_beats_chance_by_far_and_keeps_the_best_snapshot(collection: Pa
     assert end["best"]["t2i"]["r1"] > 40
     validations = [line for line in read_metrics(tmp_path / "run") if line["event"] == "validation"]
     assert end["best"]["rsum"] == max(line["rsum"] for line in validations)
+
+
+def test_validations_can_be_rarer_and_the_last_epoch_has_one(collection: Path, tmp_path: Path) -> None:
+    rare = settings(stages={"first": {"epochs": 5, "validate_every": 2}} | ONE_STAGE)
+    train(rare, read(collection), tmp_path / "run")
+    epochs = [line["epoch"] for line in read_metrics(tmp_path / "run") if line["event"] == "validation"]
+    assert epochs == [2, 4, 5]
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(collection: Path, tmp_path: Path) -> None:
@@ -209,6 +218,38 @@ def test_a_view_of_another_size_than_the_encoder_reads_is_refused(tmp_path: Path
     change["data"]["view"]["pixels"] = 18
     with pytest.raises(UserError, match=r"18 px[\s\S]*16 px"):
         train(settings(**change), read(data), tmp_path / "run")
+
+
+def test_a_pool_of_crops_stands_for_random_crops_of_a_frozen_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+    data = tmp_path / "noise"
+    for split in ("train", "val"):
+        (data / split).mkdir(parents=True)
+        for i in range(6):
+            noise = np.random.default_rng(i).integers(0, 256, (30, 30, 3), dtype=np.uint8)
+            Image.fromarray(noise).save(data / split / f"{i}.png")
+            (data / split / f"{i}.txt").write_text(f"picture {i}\n")
+    change = copy.deepcopy(PIXELS)
+    change["data"]["crops"] = 3
+    change["stages"]["first"]["freeze"] = ["image.encoder"]
+    one = settings(**change)
+    train(one, read(data), tmp_path / "run")
+    (pool,) = [
+        store
+        for folder in (tmp_path / "cache" / "features").iterdir()
+        if (store := FeatureStore.open(folder)).axes == ["picture", "crop", "feature"]
+    ]
+    assert pool.features.shape[:2] == (6, 3)
+    model = vsekit.load(tmp_path / "run").model
+    pairs = read(data).split("train")
+    inputs = image_inputs(model, pairs, one.data.view, training=True, crops=3)
+    reads = [inputs.load(np.arange(6), np.random.default_rng(i))[0].vectors[:, 0].numpy() for i in range(20)]
+    seen = [{row.tobytes() for row in np.stack(reads)[:, picture]} for picture in range(6)]
+    assert seen == [{row.tobytes() for row in pool.features[picture]} for picture in range(6)]
+    with pytest.raises(ValueError, match="choose RC"):
+        settings(data={"crops": 3})
 
 
 FROZEN = {"stages": {"first": {"epochs": 1, "freeze": ["image.encoder"]}} | ONE_STAGE}

@@ -1,14 +1,18 @@
-"""vse features: what a frozen image encoder makes of every picture, extracted once."""
+"""vse features: what a frozen encoder makes of every picture, or of every caption, extracted once."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vsekit.cli import app
 from vsekit.cli.options import Columns, DataPath, Format, Images, Json, Quiet, examples, print_json, read_pairs
+
+if TYPE_CHECKING:
+    from vsekit.data.pairs import Pairs
+    from vsekit.progress import Progress
 
 
 @app.command(
@@ -16,11 +20,17 @@ from vsekit.cli.options import Columns, DataPath, Format, Images, Json, Quiet, e
         "vse features efficientnet_lite --data flickr8k --out features/lite0",
         "vse features efficientnet_lite --set output=grid --data flickr8k --out features/lite0-grid --dtype float16",
         "vse features efficientnet_lite --view RC --crops 10 --data flickr8k --out features/lite0-crops",
+        "vse features transformer --data flickr8k --out features/minilm",
         "vse features transformers_vision --set model=facebook/dinov2-small --data photos.csv --out features/dino",
     )
 )
 def features(
-    encoder: Annotated[str, typer.Argument(help="small_cnn, efficientnet_lite, transformers_vision, timm_vision …")],
+    encoder: Annotated[
+        str,
+        typer.Argument(
+            help="small_cnn, efficientnet_lite, several, transformers_vision, timm_vision; transformer, for captions."
+        ),
+    ],
     data: DataPath,
     out: Annotated[Path, typer.Option("--out", help="The folder to write; an extraction that was stopped goes on.")],
     sets: Annotated[
@@ -45,7 +55,11 @@ def features(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Extract and store features of a collection's pictures, resumably; vse train --features uses them."""
+    """Extract and store features of a collection's pictures, resumably; vse train --features uses them.
+
+    With the text encoder `transformer` (MiniLM), a vector of every token of every caption, one folder a split, for vse
+    train --text-features.
+    """
     import torch
 
     from vsekit.data.features import extract
@@ -57,10 +71,17 @@ def features(
 
     if dtype not in ("float16", "float32"):
         raise UserError(f"no dtype '{dtype}'", field="--dtype", remedy="float16 or float32")
-    settings = encoder_settings(apply_sets({"kind": encoder}, sets or []))
     pairs = read_pairs(data, format, images, columns, None)
     if split:
         pairs = pairs.split(*split)
+    if encoder == "transformer":
+        stores = _text_features(pairs, out, sets or [], Progress(quiet=quiet))
+        if json:
+            print_json({"out": str(out), "tokens": stores})
+        else:
+            typer.echo(f"{out}: " + ", ".join(f"{name} {n} tokens" for name, n in stores.items()))
+        return
+    settings = encoder_settings(apply_sets({"kind": encoder}, sets or []))
     torch.manual_seed(0)  # an encoder that starts at random is the same one when the command is repeated
     built = settings.build()
     shown = view_settings({"kind": view, "pixels": built.pixels, "resize": resize or built.pixels * 8 // 7})
@@ -86,3 +107,26 @@ def features(
         typer.echo(
             f"{out}: {' × '.join(f'{n} {axis}s' for n, axis in zip(shape, store.axes))}, {len(store.broken)} broken"
         )
+
+
+def _text_features(pairs: Pairs, out: Path, sets: list[str], progress: Progress) -> dict[str, int]:
+    """Writes OUT/SPLIT of every split; returns how many tokens each has."""
+    from pydantic import ValidationError
+
+    from vsekit.data.text import Ragged
+    from vsekit.encoders.text.transformer import TransformerSettings
+    from vsekit.models.texts import extract_texts
+    from vsekit.parts import apply_sets, settings_error
+
+    try:
+        settings = TransformerSettings.model_validate(apply_sets({"kind": "transformer"}, sets))
+    except ValidationError as error:
+        raise settings_error(error, "text encoder") from None
+    tokenizer = settings.make_tokenizer([])
+    encoder = settings.build(tokenizer)
+    tokens = {}
+    for name in pairs.splits:
+        sentences = [caption.text for caption in pairs.split(name).captions]
+        states = extract_texts(encoder, Ragged.of(tokenizer(sentences)), out / name, progress=progress)
+        tokens[name] = int(states.offsets[-1])
+    return tokens

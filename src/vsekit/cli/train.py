@@ -41,6 +41,10 @@ def train(
         bool, typer.Option("--resume", help="Go on with an interrupted run, exactly where it was.")
     ] = False,
     features: Features = None,
+    text_features: Annotated[
+        Path | None,
+        typer.Option("--text-features", help="Token features of the captions made by vse features transformer."),
+    ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Same as --set seed=N.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[
@@ -74,6 +78,7 @@ def train(
         pairs,
         out,
         source={"recipe": recipe, "data": str(data), "features": str(features) if features else None},
+        text_features=text_features,
         resume=resume,
         checkpoint_seconds=checkpoint_seconds,
         tensorboard=tensorboard,

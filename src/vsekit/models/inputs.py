@@ -128,6 +128,7 @@ def image_inputs(
     *,
     training: bool = False,
     frozen: bool = True,
+    crops: int | None = None,
     progress: Progress = QUIET,
 ) -> ImageInputs:
     """What the image tower reads of a collection: features that came with it, features extracted once, or pixels.
@@ -135,6 +136,7 @@ def image_inputs(
     Args:
         training: broken pictures are replaced, and a frozen encoder's features are kept for the epochs to come.
         frozen: the encoder won't change, so its features can stand for the pictures.
+        crops: a frozen encoder's features of so many random crops stand for a random view.
     """
     encoder = model.image.encoder
     if model.settings.image.encoder.kind == "precomputed":
@@ -142,8 +144,8 @@ def image_inputs(
     if pairs.features is not None:
         _refuse_other_features(encoder, pairs, frozen)
         return FeatureInputs(pairs, encoder.dim, training=training)
-    if frozen and view.deterministic and (training or encoder.weights_from):
-        stored, broken = stored_features(model, pairs, view, progress, keep_broken=training)
+    if frozen and (view.deterministic or crops) and (training or encoder.weights_from):
+        stored, broken = stored_features(model, pairs, view, progress, crops=crops or 1, keep_broken=training)
         return FeatureInputs(stored, training=training, broken=broken)
     return PixelInputs(pairs, view, encoder, training=training)
 

@@ -20,9 +20,11 @@ def cache_folder() -> Path:
 
 
 def stored_features(
-    model: VSE, pairs: Pairs, view: ViewSettings, progress: Progress, *, keep_broken: bool = False
+    model: VSE, pairs: Pairs, view: ViewSettings, progress: Progress, *, crops: int = 1, keep_broken: bool = False
 ) -> tuple[Pairs, dict[str, str]]:
     """The pairs with the features of the model's image encoder under `view`, from the cache where they are there.
+
+    crops: of a random view, how many are kept of each picture.
 
     Also the pictures that can't be read, with the reason; without `keep_broken` they are an error.
     """
@@ -31,10 +33,20 @@ def stored_features(
         spec,
         weights_fingerprint(model.image.encoder),
         view.model_dump(mode="json"),
+        *([crops] if crops > 1 else []),
         [picture.id for picture in pairs.pictures],
         identities_of(pairs.pictures),
     )
     folder = cache_folder() / "features" / name
     with progress.bar(f"Features ({view.kind})", "pictures") as bar:
-        store = extract(model.image.encoder, spec, pairs.pictures, view, folder, skip_broken=keep_broken, progress=bar)
+        store = extract(
+            model.image.encoder,
+            spec,
+            pairs.pictures,
+            view,
+            folder,
+            crops=crops,
+            skip_broken=keep_broken,
+            progress=bar,
+        )
     return store.attach(pairs, keep_broken=keep_broken), store.broken

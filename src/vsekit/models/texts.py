@@ -87,9 +87,10 @@ def extract_texts(
     return TextStates(np.load(out / "states.npy", mmap_mode="r", allow_pickle=False), tokens.offsets)
 
 
-def stored_texts(encoder: TextEncoder, tokens: Ragged, progress: Progress) -> TextStates:
-    """The same from the cache, where they are there; in memory."""
-    stored = extract_texts(encoder, tokens, cache_folder() / "texts" / _made_by(encoder, tokens), progress=progress)
+def stored_texts(encoder: TextEncoder, tokens: Ragged, progress: Progress, folder: Path | None = None) -> TextStates:
+    """The same from `folder`, or from the cache, where they are there; in memory."""
+    folder = folder or cache_folder() / "texts" / _made_by(encoder, tokens)
+    stored = extract_texts(encoder, tokens, folder, progress=progress)
     return TextStates(np.array(stored.states), stored.offsets)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,15 @@ REDRAWS = 10
 
 
 class Collection:
-    """The training and validation splits of `pairs`, as the settings say."""
+    """The training and validation splits of `pairs`, as the settings say.
 
-    def __init__(self, settings: RunSettings, pairs: Pairs, progress: Progress) -> None:
-        self.settings, self.progress = settings, progress
+    text_features: folder of a frozen text encoder's states, one folder a split; None: in the cache.
+    """
+
+    def __init__(
+        self, settings: RunSettings, pairs: Pairs, progress: Progress, text_features: Path | None = None
+    ) -> None:
+        self.settings, self.progress, self.text_features = settings, progress, text_features
         data = settings.data
         if data.restval and "restval" in pairs.splits:
             self.train = pairs.split(data.train, "restval")
@@ -57,7 +63,9 @@ class Collection:
     def inputs(self, model: VSE, stage: StageSettings) -> tuple[ImageInputs, ImageInputs]:
         """What the image tower reads in training and in validation."""
         data, frozen = self.settings.data, "image.encoder" in stage.freeze
-        train = image_inputs(model, self.train, data.view, training=True, frozen=frozen, progress=self.progress)
+        train = image_inputs(
+            model, self.train, data.view, training=True, frozen=frozen, crops=data.crops, progress=self.progress
+        )
         val = image_inputs(model, self.val, data.eval_view, frozen=frozen, progress=self.progress)
         self.read_from.append(train)
         self.train_texts, self.val_texts = self._texts(model, stage)
@@ -68,8 +76,11 @@ class Collection:
         changing = "text.encoder" not in stage.freeze or stage.augment.words or model.caption_branch is not None
         if changing or not model.text.encoder.state_a_token:
             return self.train_tokens, self.val_tokens
-        tokens = (self.train_tokens, self.val_tokens)
-        train, val = (stored_texts(model.text.encoder, part, self.progress) for part in tokens)
+        folder, data = self.text_features, self.settings.data
+        splits = (self.train_tokens, data.train + "+restval" * data.restval), (self.val_tokens, data.val)
+        train, val = (
+            stored_texts(model.text.encoder, tokens, self.progress, folder and folder / name) for tokens, name in splits
+        )
         return train, val
 
     def validate(self, model: VSE, inputs: ImageInputs) -> dict[str, Any]:

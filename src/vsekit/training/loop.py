@@ -59,6 +59,7 @@ def train(
     out: Path,
     *,
     source: dict[str, Any] | None = None,
+    text_features: Path | None = None,
     resume: bool = False,
     checkpoint_seconds: float = 60.0,
     tensorboard: bool = False,
@@ -72,6 +73,7 @@ def train(
         pairs: the whole collection, with features attached where the image encoder is `precomputed`.
         out: the run folder.
         source: how the collection was found, kept in config.yaml.
+        text_features: where `vse features` put a frozen text encoder's states; None: in the cache.
         resume: go on with a run that was interrupted; a finished run is left as it is.
         checkpoint_seconds: how much work a kill may cost.
         device, precision: as Lightning Fabric names them.
@@ -83,7 +85,8 @@ def train(
     if done:
         progress.say(f"{out} is finished: best rsum {done['best']['rsum']:.1f}. Nothing to do.")
         return done
-    trainer = Trainer(settings, pairs, folder, checkpoint_seconds, tensorboard, device, precision, progress)
+    data = Collection(settings, pairs, progress, text_features)
+    trainer = Trainer(settings, data, folder, checkpoint_seconds, tensorboard, device, precision, progress)
     try:
         return trainer.run()
     finally:
@@ -94,7 +97,7 @@ class Trainer:
     def __init__(
         self,
         settings: RunSettings,
-        pairs: Pairs,
+        data: Collection,
         folder: RunFolder,
         checkpoint_seconds: float,
         tensorboard: bool,
@@ -106,7 +109,7 @@ class Trainer:
 
         self.settings, self.folder, self.progress = settings, folder, progress
         self.checkpoint_seconds = checkpoint_seconds
-        self.data = Collection(settings, pairs, progress)
+        self.data = data
         try:
             self.fabric = Fabric(accelerator=device, devices=1, precision=precision)  # type: ignore[arg-type]
         except (ValueError, RuntimeError) as error:
@@ -154,8 +157,11 @@ class Trainer:
         resumed = self.checkpoint is not None and self.where.stage == index
         stage = self._open(index, name, settings, resumed)
         for epoch in range(self.where.epoch, settings.epochs):
-            self._epoch(stage, epoch)
-            self._validate(stage, epoch)
+            cpu = time.process_time()
+            timing = self._epoch(stage, epoch)
+            if (epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs:
+                self._validate(stage, epoch)
+            self.timings.write({**timing, "cpu_seconds": time.process_time() - cpu})
             self.where.epoch, self.where.step = epoch + 1, 0
             if settings.early_stop and self._epochs_since_best(name) >= settings.early_stop:
                 self.progress.say(f"Stopping {name} early: no better validation for {settings.early_stop} epochs.")
@@ -232,7 +238,8 @@ class Trainer:
             self.progress.say(f"Took {taken} of {len(fresh.state_dict())} weights from {stage.start}.")
         return fresh
 
-    def _epoch(self, stage: Stage, epoch: int) -> None:
+    def _epoch(self, stage: Stage, epoch: int) -> dict[str, Any]:
+        """Trains an epoch, or what is left of it; returns how long it took."""
         settings, name, key = stage.settings, stage.name, (self.settings.seed, stage.index, epoch)
         order = epoch_captions(self.data.caption_pictures, settings.captions, key)
         n_steps, first = math.ceil(len(order) / settings.batch_size), self.where.step
@@ -269,7 +276,7 @@ class Trainer:
                     saved = time.monotonic()
         seconds = time.monotonic() - started
         pairs = len(order) - first * settings.batch_size
-        self.timings.write({"stage": name, "epoch": epoch + 1, "seconds": seconds, "pairs_per_s": pairs / seconds})
+        return {"stage": name, "epoch": epoch + 1, "seconds": seconds, "pairs_per_s": pairs / seconds}
 
     def _batches(self, stage: Stage, epoch: int, order: np.ndarray, first: int) -> Iterator[tuple[int, Batch]]:
         """Batches from number `first` on; the next one is read while the caller computes."""

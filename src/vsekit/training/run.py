@@ -3,7 +3,7 @@
 config.yaml     everything the run was made with; replayable with vse train config.yaml
 model/          the best snapshot, complete in itself
 metrics.jsonl   a line a step and a line a validation; the same bytes whenever the run is repeated
-timings.jsonl   seconds and pairs/s, which are never the same twice
+timings.jsonl   seconds and pairs/s, and CPU seconds of training and validation, which are never the same twice
 state/          for exact resume
 """
 

@@ -95,6 +95,7 @@ class StageSettings(Settings):
         weights; or the path of a run or model. What a loss has learned itself goes on as the last stage left it.
     model: changes to the run's model from this stage on; weights with the same name and shape are carried over.
     mine: mine hard negatives first; losses with offline negatives need it.
+    validate_every: epochs between two validations, where they cost much (set similarities); the last epoch has one.
     early_stop: stop after so many epochs without a better validation rsum.
     """
 
@@ -111,6 +112,7 @@ class StageSettings(Settings):
     model: dict[str, Any] = {}
     augment: AugmentSettings = AugmentSettings()
     mine: MineSettings | None = None
+    validate_every: int = Field(default=1, ge=1)
     early_stop: int | None = Field(default=None, ge=1)
 
 
@@ -118,6 +120,8 @@ class DataSettings(Settings):
     """Which part of the collection trains and selects, and how pictures are shown.
 
     view, eval_view: of pictures in training and in evaluation (1C, 10C or RC of the VSE++ paper).
+    crops: view RC and a frozen image encoder: so many random crops of each training picture are encoded once, and one of
+        them is drawn at every read, instead of a new one.
     restval: fold COCO's `restval` into train (the rV of the papers).
     vocabulary: `train` counts words of training captions only; `all` counts every split's, as published code did: a
         leak, here for parity.
@@ -127,13 +131,16 @@ class DataSettings(Settings):
     val: str = "val"
     view: ViewSettings = ViewSettings.model_validate("1C")
     eval_view: ViewSettings = ViewSettings.model_validate("1C")
+    crops: int | None = Field(default=None, ge=2)
     restval: bool = False
     vocabulary: Literal["train", "all"] = "train"
 
     @model_validator(mode="after")
-    def _evaluation_repeats(self) -> DataSettings:
+    def _views_fit(self) -> DataSettings:
         if not self.eval_view.deterministic:
             raise ValueError("eval_view draws random crops, so no measurement would repeat; choose 1C or 10C")
+        if self.crops and self.view.deterministic:
+            raise ValueError(f"crops keeps random crops, and those of view {self.view.kind} are fixed; choose RC")
         return self
 
 
