@@ -33,10 +33,11 @@ lint: install
 bench: install
 	$(BIN)/python -m benchmarks
 
-# Finished runs are skipped; remove their file in studies/results to run one again. make study DATA=flickr8k runs on photographs too.
+# Finished runs are skipped; remove their file in studies/results to run one again. make study DATA=flickr8k runs on
+# photographs too, with WORDS=glove.100d.txt also what starts from word vectors.
 study: install
 	$(BIN)/python -m studies.scenes
-	$(BIN)/python -m studies.flickr8k $(if $(DATA),--data $(DATA),--render)
+	$(BIN)/python -m studies.flickr8k $(if $(DATA),--data $(DATA) $(if $(WORDS),--word-vectors $(WORDS)),--render)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,6 +1,6 @@
 """The claims of the five papers on Flickr8k's photographs.
 
-    python -m studies.flickr8k --data DATA [RUN …] [--work runs/flickr8k] [--workers 2]
+    python -m studies.flickr8k --data DATA [RUN …] [--work runs/flickr8k] [--workers 2] [--word-vectors GLOVE]
     python -m studies.flickr8k --render
 
 DATA is Flickr8k in Karpathy's JSON with the pictures beside it. The matrix is studies/flickr8k.yaml; finished runs are
@@ -32,6 +32,9 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", metavar="RUN", help="only these configurations, and what they need")
     parser.add_argument("--data", type=Path, help="Flickr8k: dataset_flickr8k.json, or its folder")
     parser.add_argument("--work", type=Path, default=Path("runs/flickr8k"), help="where features and runs go")
+    parser.add_argument(
+        "--word-vectors", type=Path, help="GloVe of 100 numbers a word, for the runs that start with it"
+    )
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, a thread each")
     parser.add_argument("--render", action="store_true", help="only write docs/study.md")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -43,10 +46,18 @@ def main() -> None:
         if options.one:
             keep_freed_memory()
             torch.set_num_threads(1)
-            run_one(study, study.runs[options.one], options.data, QUIET)
+            run_one(study, study.runs[options.one], options.data, options.word_vectors, QUIET)
             return
         if not options.render:
-            run_all(study, options.runs, options.data, options.workers, "studies.flickr8k", Progress())
+            run_all(
+                study,
+                options.runs,
+                options.data,
+                options.workers,
+                "studies.flickr8k",
+                Progress(),
+                word_vectors=options.word_vectors,
+            )
         render(study, HERE.parent / "docs")
     except UserError as error:
         sys.exit(f"{error}")

@@ -1,14 +1,19 @@
 """A study: a matrix of configurations × seeds from one YAML, run on both cores, one small JSON a run.
 
     features:  name → {encoder, view, crops, dtype}        extracted once, kept under WORK/features
+               name → {reduce: other, side: 4, dim: 256}   others' grids averaged to 4 × 4 cells, and of these the
+                                                           first principal components, to save time
+               name → {mean: other}                        the mean of others' cells
     base:      RunSettings
     variants:  named changes that runs share
     runs:      name → {about, use: [variants], set: {changes}, features: name, seeds: [0, 1, 2], needs: run}
+               name → {about, ensemble: [runs], seeds}     the mean of their scores
     claims:    what is asked of the results; see `studies.claims`
 
 A run that starts from another, or mines with it, names it in `needs`; "$needs" in its settings is then the path of that
-run with the same seed. Finished runs are skipped, interrupted ones go on where they stopped; a run's folder is thrown
-away once its JSON is written, unless another run needs it.
+run with the same seed. "$word_vectors" is the file of that option; without it, runs that want it wait. Finished runs are
+skipped, unless their settings have changed since; interrupted ones go on where they stopped. A run's folder is thrown away
+once its JSON is written, unless another run needs it.
 """
 
 from __future__ import annotations
@@ -37,7 +42,8 @@ from vsekit.errors import UserError
 from vsekit.evaluation.metrics import Metrics, query_ranks
 from vsekit.evaluation.models import score_runs
 from vsekit.evaluation.protocols import evaluate
-from vsekit.files import write_json
+from vsekit.evaluation.scorers import Average
+from vsekit.files import write_json, write_npy
 from vsekit.parts import merged
 from vsekit.progress import Progress
 from vsekit.recipes import settings_of
@@ -60,12 +66,17 @@ class Run:
     seed: int
     about: str
     features: str
-    needs: str | None
+    needs: tuple[str, ...]
     settings: dict[str, Any]
+    ensemble: bool = False
 
     @property
     def id(self) -> str:
         return f"{self.name}.{self.seed}"
+
+    @property
+    def needed(self) -> list[str]:
+        return [f"{name}.{self.seed}" for name in self.needs]
 
 
 class Study:
@@ -78,14 +89,21 @@ class Study:
 
     def _runs(self, name: str) -> list[Run]:
         entry: dict[str, Any] = self.content["runs"][name]
+        features, about, seeds = entry.get("features", "lite0"), entry["about"], entry.get("seeds", [0])
+        if "ensemble" in entry:
+            members = tuple(entry["ensemble"])
+            settings: dict[str, Any] = {"ensemble": list(members)}
+            return [Run(name, seed, about, "several", members, settings, ensemble=True) for seed in seeds]
+        needs = (entry["needs"],) if "needs" in entry else ()
         settings = settings_of(self.content, entry)
-        features, needs = entry.get("features", "lite0"), entry.get("needs")
-        about, seeds = entry["about"], entry.get("seeds", [0])
         return [Run(name, seed, about, features, needs, merged(settings, {"seed": seed})) for seed in seeds]
 
     def result(self, run: str) -> dict[str, Any] | None:
+        """The result of a run, if it was made with the settings the run has now."""
         file = self.results / f"{run}.json"
-        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+        wanted = self.runs.get(run)
+        return found if found and wanted and found["settings"] == wanted.settings else None
 
     def of(self, name: str) -> list[dict[str, Any]]:
         """The finished results of a configuration, a seed each."""
@@ -98,7 +116,7 @@ class Study:
     def wanted(self) -> set[str]:
         """Runs whose model an unfinished run needs."""
         open_runs = [run for run in self.runs.values() if not self.result(run.id)]
-        return {f"{run.needs}.{run.seed}" for run in open_runs if run.needs}
+        return {needed for run in open_runs for needed in run.needed}
 
     def todo(self, names: list[str]) -> list[Run]:
         """Runs without a result, or whose model is gone and needed, in an order in which needs come first."""
@@ -110,8 +128,8 @@ class Study:
         def add(run: Run) -> None:
             if self.result(run.id) and not (run.id in needed and not (self.folder(run) / "model").is_dir()):
                 return
-            if run.needs and not self.result(run.id):
-                add(self.runs[f"{run.needs}.{run.seed}"])
+            for needed_run in run.needed if not self.result(run.id) else []:
+                add(self.runs[needed_run])
             ordered[run.id] = run
 
         needed = self.wanted()
@@ -124,6 +142,11 @@ class Study:
 def features(study: Study, name: str, pairs: Pairs, progress: Progress) -> FeatureStore:
     """Extracts features of the study, or opens them."""
     spec = dict(study.content["features"][name])
+    if "reduce" in spec:
+        source = features(study, spec["reduce"], pairs, progress)
+        return reduced(source, pairs, spec["side"], spec["dim"], study.work / "features" / name)
+    if "mean" in spec:
+        return averaged(features(study, spec["mean"], pairs, progress), study.work / "features" / name)
     settings = encoder_settings(spec["encoder"])
     view = view_settings(spec.get("view", "1C"))
     encoder = settings.build()
@@ -140,13 +163,60 @@ def features(study: Study, name: str, pairs: Pairs, progress: Progress) -> Featu
         )
 
 
-def run_one(study: Study, run: Run, data: Path, progress: Progress) -> None:
+def coarser(cells: np.ndarray, side: int) -> np.ndarray:
+    """(n, S², d) grids of S × S cells → (n, side², d) float32, the means of neighbouring cells."""
+    n, places, width = cells.shape
+    grid = torch.from_numpy(cells.astype(np.float32)).view(n, round(places**0.5), -1, width).permute(0, 3, 1, 2)
+    return torch.nn.functional.adaptive_avg_pool2d(grid, side).permute(0, 2, 3, 1).reshape(n, -1, width).numpy()
+
+
+def reduced(source: FeatureStore, pairs: Pairs, side: int, dim: int, out: Path) -> FeatureStore:
+    """Grids of `side` × `side` cells, and of their vectors the first `dim` principal components over the training pictures,
+    all scaled alike to a mean variance of 1."""
+    if (out / "store.json").is_file():
+        return FeatureStore.open(out)
+    cells = source.features
+    width = cells.shape[-1]
+    rows = [row.row for row in source.attach(pairs).split("train").pictures]
+    total, square, n = np.zeros(width), np.zeros((width, width)), 0
+    for block in np.array_split(np.sort(rows), 64):
+        x = coarser(cells[block], side).reshape(-1, width)
+        total, square, n = total + x.sum(0), square + x.T @ x, n + len(x)
+    mean = total / n
+    values, vectors = np.linalg.eigh(square / n - np.outer(mean, mean))
+    axes = (vectors[:, -dim:] / values[-dim:].mean() ** 0.5).astype(np.float32)
+    kept = round(float(values[-dim:].sum() / values.sum()), 4)
+    change = {"reduced": {"side": side, "dim": dim, "variance_kept": kept}}
+    return _derived(source, out, lambda x: (coarser(x, side) - mean.astype(np.float32)) @ axes, change)
+
+
+def averaged(source: FeatureStore, out: Path) -> FeatureStore:
+    """The mean over a picture's cells."""
+    if (out / "store.json").is_file():
+        return FeatureStore.open(out)
+    return _derived(source, out, lambda x: x.mean(1), {"axes": ["picture", "feature"]})
+
+
+def _derived(source: FeatureStore, out: Path, function: Any, change: dict[str, Any]) -> FeatureStore:
+    """A store of what `function` makes of the features of another, block by block."""
+    blocks = (function(source.features[b].astype(np.float32)) for b in np.array_split(np.arange(len(source.ids)), 64))
+    write_npy(out / "features.npy", np.concatenate([block.astype(np.float16) for block in blocks]))
+    for name in ("ids.txt", "identities.npy"):
+        shutil.copyfile(source.folder / name, out / name)
+    write_json(out / "store.json", source.header | {"dtype": "float16"} | change)
+    return FeatureStore.open(out)
+
+
+def run_one(study: Study, run: Run, data: Path, word_vectors: Path | None, progress: Progress) -> None:
     """Trains one run, measures it on the validation split, and writes its JSON."""
+    if run.ensemble:
+        _measure_ensemble(study, run, data)
+        return
     pairs = FeatureStore.open(study.work / "features" / run.features).attach(read(data))
     folder = study.folder(run)
-    text = json.dumps(run.settings).replace(
-        '"$needs"', json.dumps(str(study.work / "runs" / f"{run.needs}.{run.seed}"))
-    )
+    text = json.dumps(run.settings)
+    for name, path in ("$needs", study.work / "runs" / "".join(run.needed)), ("$word_vectors", word_vectors):
+        text = text.replace(json.dumps(name), json.dumps(str(path)))
     # The marker is written while it trains, so that the CPU time of a run that was killed is that of all its parts.
     marker = study.work / "runs" / f"{run.id}.cpu.json"
     before = json.loads(marker.read_text())["cpu_seconds"] if marker.is_file() else 0.0
@@ -175,11 +245,7 @@ def run_one(study: Study, run: Run, data: Path, progress: Progress) -> None:
         if x["event"] == "validation"
     ]
     result = {
-        "run": run.name,
-        "seed": run.seed,
-        "about": run.about,
-        "features": run.features,
-        "settings": run.settings,
+        **_opening(run),
         "curve": curve,
         "best": {key: end["best"][key] for key in ("stage", "epoch")},
         **summary(metrics),
@@ -190,6 +256,32 @@ def run_one(study: Study, run: Run, data: Path, progress: Progress) -> None:
     }
     write_json(study.results / f"{run.id}.json", result)
     marker.unlink(missing_ok=True)
+
+
+def _opening(run: Run) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "seed": run.seed,
+        "about": run.about,
+        "features": run.features,
+        "settings": run.settings,
+    }
+
+
+def _measure_ensemble(study: Study, run: Run, data: Path) -> None:
+    """The mean of the members' scores on the validation split, each read with its own features."""
+    pairs, scorers, cpu = read(data), [], 0.0
+    for needed in run.needed:
+        member = study.runs[needed]
+        val = FeatureStore.open(study.work / "features" / member.features).attach(pairs).split("val")
+        scorers.append(score_runs([study.folder(member)], val))
+        result = study.result(needed)
+        assert result is not None
+        cpu += result["cpu_seconds"]
+    metrics = evaluate(Average(scorers), val.picture_groups, val.caption_groups)
+    peak = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    result = {**_opening(run), "curve": [], **summary(metrics), "cpu_seconds": cpu, "threads": 1, "peak_mib": peak}
+    write_json(study.results / f"{run.id}.json", result)
 
 
 def summary(metrics: Metrics) -> dict[str, Any]:
@@ -212,17 +304,29 @@ def logged(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return {"adopt": [[round(line[key], 4) for key in keep] for line in steps[::every]]} if steps else {}
 
 
-def run_all(study: Study, names: list[str], data: Path, workers: int, module: str, progress: Progress) -> None:
+def run_all(
+    study: Study,
+    names: list[str],
+    data: Path,
+    workers: int,
+    module: str,
+    progress: Progress,
+    word_vectors: Path | None = None,
+) -> None:
     """Extracts features, then trains what is not finished, `workers` processes of one thread each at a time."""
     todo = study.todo(names)
+    waiting_for_words = [run for run in todo if "$word_vectors" in json.dumps(run.settings)]
+    if waiting_for_words and word_vectors is None:
+        progress.say(f"Left out, for want of --word-vectors: {', '.join(run.id for run in waiting_for_words)}")
+        todo = [run for run in todo if run not in waiting_for_words]
     pairs = read(data)
-    for name in dict.fromkeys(run.features for run in todo):
+    for name in dict.fromkeys(run.features for run in todo if not run.ensemble):
         features(study, name, pairs, progress)
     waiting, running, done = list(todo), {}, 0
     unfinished = {run.id for run in todo}
     try:
         while waiting or running:
-            ready = [run for run in waiting if f"{run.needs}.{run.seed}" not in unfinished]
+            ready = [run for run in waiting if not unfinished.intersection(run.needed)]
             while ready and len(running) < workers:
                 run = ready.pop(0)
                 waiting.remove(run)
@@ -236,6 +340,7 @@ def run_all(study: Study, names: list[str], data: Path, workers: int, module: st
                     str(study.work),
                     "--one",
                     run.id,
+                    *(["--word-vectors", str(word_vectors)] if word_vectors else []),
                 ]
                 running[run.id] = (subprocess.Popen(command), time.monotonic())
             time.sleep(1)

@@ -1,34 +1,94 @@
 """The rows of recipes/flickr8k.yaml, trained where they are not yet, and measured; docs/study.md shows the results.
 
-python -m studies.models --data flickr8k [--out runs]
+    python -m studies.models --data flickr8k [--out runs] [ROW …]
+
+Of an ensemble also: what it loses without each of its members, and a gallery of its retrievals.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
 
 from vsekit import recipes
+from vsekit.data.pairs import Pairs
+from vsekit.diagnostics.galleries import Retrieval, gallery
+from vsekit.evaluation.models import score_runs
+from vsekit.evaluation.protocols import evaluate
+from vsekit.evaluation.scorers import Average
 from vsekit.evaluation.significance import confidence
 from vsekit.files import write_json
 from vsekit.memory import keep_freed_memory
 from vsekit.progress import Progress
-from vsekit.reproduce import reproduce
+from vsekit.reproduce import Collections, Reproduced, reproduce
 
 RESULTS = Path(__file__).parent / "results" / "flickr8k-models"
+#: Queries of each kind in a gallery, and answers of each.
+QUERIES, ANSWERS = 4, 3
+
+
+def cpu_minutes(run: Path) -> float:
+    """Of training and validation, without feature extraction."""
+    lines = (run / "timings.jsonl").read_text(encoding="utf-8").splitlines()
+    return sum(json.loads(line)["cpu_seconds"] for line in lines) / 60
+
+
+def measured(result: Reproduced, data: Path) -> dict[str, Any]:
+    row, metrics, runs = result.row, result.metrics[0], result.runs[0]
+    answer = {"row": row.name, "method": row.method, "ensemble": row.ensemble, "split": result.split}
+    answer["cpu_minutes"] = round(sum(map(cpu_minutes, runs)), 1)
+    answer["metrics"] = metrics.to_dict() | {"ci": confidence(metrics)}
+    if len(runs) > 1:
+        pairs = Collections([row], data, None, {}).measured(row, row)
+        scorers = [score_runs([run], pairs) for run in runs]
+        whole = slice(None)
+        scores = torch.stack([scorer.block(whole, whole).clone() for scorer in scorers])
+        answer["without"] = {}
+        for i, run in enumerate(runs):
+            others = Average([scorer for j, scorer in enumerate(scorers) if j != i])
+            answer["without"][run.name] = evaluate(others, pairs.picture_groups, pairs.caption_groups).rsum
+        answer["gallery"] = shown(scores.mean(0).numpy(), pairs)
+    return answer
+
+
+def shown(scores: np.ndarray, pairs: Pairs) -> dict[str, Any]:
+    """Retrievals both ways, spread evenly over the split, by name and caption: photographs stay out of the repository."""
+    captions = [caption.text for caption in pairs.captions]
+    first = {caption.picture: caption.text for caption in reversed(pairs.captions)}
+    pictures = [f"{picture.id}: {first[i]}" for i, picture in enumerate(pairs.pictures)]
+
+    def lines(found: list[Retrieval], queries: list[str], items: list[str]) -> list[dict[str, Any]]:
+        return [
+            {"query": queries[r.query], "rank": r.rank, "found": [items[i] for i in r.found], "right": r.right}
+            for r in found
+        ]
+
+    i2t = gallery(scores, pairs.picture_groups, pairs.caption_groups, QUERIES, ANSWERS)
+    t2i = gallery(scores.T, pairs.caption_groups, pairs.picture_groups, QUERIES, ANSWERS)
+    return {
+        "i2t": {"right": lines(i2t.right, pictures, captions), "wrong": lines(i2t.wrong, pictures, captions)},
+        "t2i": {"right": lines(t2i.right, captions, pictures), "wrong": lines(t2i.wrong, captions, pictures)},
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m studies.models", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.models", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="only these rows")
     parser.add_argument("--data", type=Path, required=True, help="Flickr8k in Karpathy's JSON, with the pictures")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="where runs go")
     options = parser.parse_args()
     keep_freed_memory()
     for row in recipes.rows("flickr8k"):
-        (result,) = reproduce([row.id], options.data, options.out, progress=Progress())
-        metrics = result.metrics[0]
-        answer = {"row": row.name, "method": row.method, "ensemble": row.ensemble, "split": result.split}
-        write_json(RESULTS / f"{row.name}.json", answer | {"metrics": metrics.to_dict() | {"ci": confidence(metrics)}})
+        if not options.rows or row.name in options.rows:
+            (result,) = reproduce([row.id], options.data, options.out, progress=Progress())
+            write_json(RESULTS / f"{row.name}.json", measured(result, options.data))
 
 
 if __name__ == "__main__":

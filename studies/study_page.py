@@ -51,7 +51,7 @@ def _claims(study: Study, found: dict[str, Any]) -> list[str]:
 
 def _claim(claim: dict[str, Any], found: dict[str, Any], pooled: float) -> list[str]:
     title = f"**{claim['claim']}**" if claim.get("bold") else claim["claim"]
-    names = [claim[key] for key in ("better", "than", "overtakes", "first", "faster") if key in claim]
+    names = [claim[key] for key in ("better", "than", "overtakes", "first", "faster", "same", "as") if key in claim]
     names += claim.get("beyond", [])
     missing = [name for name in names if name not in found]
     if missing:
@@ -68,6 +68,10 @@ def _claim(claim: dict[str, Any], found: dict[str, Any], pooled: float) -> list[
         a, b = epochs_to(fast, level), epochs_to(slow, level)
         said = f"{a if a else 'never'} against {b} epochs to 95 % of the other's best"
         return [claim["paper"], title, "", "", seeds, f"{'holds' if a and b and a < b else 'does not'}: {said}"]
+    if "same" in claim:
+        d = difference([(1.0, found[claim["same"]]), (-1.0, found[claim["as"]])], pooled)
+        verdict = "holds: no difference seen" if d.verdict == "can't tell" else "does not: they differ"
+        return [claim["paper"], title, f"{d.value:+.1f}", f"{d.low:+.1f} … {d.high:+.1f}", seeds, verdict]
     sides = [(1.0, found[claim["better"]]), (-1.0, found[claim["than"]])]
     if "beyond" in claim:
         sides += [(-1.0, found[claim["beyond"][0]]), (1.0, found[claim["beyond"][1]])]
