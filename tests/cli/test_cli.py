@@ -193,10 +193,10 @@ def test_token_features_are_extracted_once_and_train_as_if_they_were_not(tiny_be
     printed = json.loads(vse(*made, "--json", "--quiet").stdout)
     assert printed["tokens"]["train"] == np.load(tmp_path / "states" / "train" / "states.npy").shape[0]
     recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(
-        f"model: {{dim: 8, image: {{encoder: precomputed, pooling: single}}, text: {{encoder: {{kind: transformer, model: {tiny_bert}}}, "
-        "pooling: mean}}\nstages: {main: {epochs: 2, batch_size: 8, loss: sum_of_hinges, freeze: [text.encoder]}}\n"
-    )
+    text = {"encoder": {"kind": "transformer", "model": str(tiny_bert)}, "pooling": "mean"}
+    model = {"dim": 8, "image": {"encoder": "precomputed", "pooling": "single"}, "text": text}
+    stage = {"epochs": 2, "batch_size": 8, "loss": "sum_of_hinges", "freeze": ["text.encoder"]}
+    recipe.write_text(json.dumps({"model": model, "stages": {"main": stage}}))  # JSON is YAML
     for name, more in (("kept", ["--text-features", tmp_path / "states"]), ("cached", [])):
         vse("train", recipe, "--data", data, "--out", tmp_path / name, "--no-report", "--quiet", *more)
     kept, cached = ((tmp_path / name / "metrics.jsonl").read_bytes() for name in ("kept", "cached"))
