@@ -1,8 +1,13 @@
-"""docs/study.md and its charts, from a study's result files alone."""
+"""docs/study.md and its charts, from a study's result files alone.
+
+In the template, `<!-- name -->` is a table or chart, `{{rsum RUN}}` the mean rsum of a run of the matrix or of a row of the
+recipe, and `{{diff A B}}` a difference between two runs with its interval.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +24,9 @@ COLOURS |= {"var(--soft)": "#777777", "var(--line)": "#bbbbbb", "currentColor": 
 CURVES = {
     "study-hinges": ("Sum against max of hinges (VSE++, Fig. 2)", ["sh", "vsepp", "curriculum", "vse0"]),
     "study-adopt": ("AdOpt against hardest-negative triplets (VSE+2AD)", ["ad-pool", "ad-pool-triplet"]),
-    "study-convse": ("On the same base (ConVSE)", ["convse", "convsepp", "mvn", "vsepp-heads", "vse0-heads"]),
+    "study-dual": ("Stage I of dual-path: instance against ranking loss", ["instance", "ranking"]),
+    "study-aoq": ("AOQ on VSRN", ["vsrn", "vsrn-offtri", "vsrn-offquin", "vsrn-adap"]),
+    "study-convse": ("On the same base (ConVSE)", ["convse", "convsepp", "mvn", "vsepp-heads"]),
 }
 
 
@@ -27,18 +34,39 @@ def render(study: Study, docs: Path) -> None:
     """Writes docs/study.md and docs/images/study-*.svg."""
     found = {name: results for name in study.content["runs"] if (results := study.of(name))}
     text = (Path(__file__).parent / "flickr8k.md").read_text(encoding="utf-8")
+    models = _read_models(study.results.parent / "flickr8k-models")
     filled = {
         "claims": "\n".join(_claims(study, found)),
-        "runs": "\n".join(_runs(study, found)),
+        "runs": "\n".join(_runs(found)),
+        "footing": "\n".join(_runs({name: found[name] for name in study.content["footing"] if name in found})),
         "curves": "\n\n".join(_curves(found, docs)),
         "finished": f"{sum(map(len, found.values()))} of {len(study.runs)}",
         "cpu_hours": f"{sum(r['cpu_seconds'] for results in found.values() for r in results) / 3600:.1f}",
-        "models": "\n".join(_models(study.results.parent / "flickr8k-models")),
+        "models": "\n".join(_models(models)),
+        "without": "\n".join(_without(models["best"])) if "best" in models else "",
+        "gallery": "\n".join(_gallery(models["best"])) if "best" in models else "",
         "seed_sd": f"{seed_variance(list(found.values())) ** 0.5:.1f}",
     }
     for key, value in filled.items():
         text = text.replace(f"<!-- {key} -->", value)
+    pooled = seed_variance(list(found.values()))
+    text = re.sub(
+        r"\{\{(\w+) ([^}]+)\}\}", lambda match: _number(match[1], match[2].split(), found, models, pooled), text
+    )
     write_text(docs / "study.md", text)
+
+
+def _number(kind: str, names: list[str], found: dict[str, Any], models: dict[str, Any], pooled: float) -> str:
+    if any(name not in found and name not in models for name in names):
+        return "(not run yet)"
+    if kind == "rsum":
+        (name,) = names
+        return f"{np.mean([r['rsum'] for r in found[name]]) if name in found else models[name]['metrics']['rsum']:.1f}"
+    if kind == "minutes":
+        (name,) = names
+        return f"{models[name]['cpu_minutes']:.0f}"
+    d = difference([(1.0, found[names[0]]), (-1.0, found[names[1]])], pooled)
+    return f"{d.value:+.1f} ({d.low:+.1f} … {d.high:+.1f})"
 
 
 def _claims(study: Study, found: dict[str, Any]) -> list[str]:
@@ -79,7 +107,7 @@ def _claim(claim: dict[str, Any], found: dict[str, Any], pooled: float) -> list[
     return [claim["paper"], title, f"{d.value:+.1f}", f"{d.low:+.1f} … {d.high:+.1f}", seeds, d.verdict]
 
 
-def _runs(study: Study, found: dict[str, Any]) -> list[str]:
+def _runs(found: dict[str, Any]) -> list[str]:
     lines = ["| run | what | features | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum | seeds | CPU-min | MiB |"]
     lines.append("|" + "---|" * 13)
     for name, results in sorted(found.items(), key=lambda item: -float(np.mean([r["rsum"] for r in item[1]]))):
@@ -93,16 +121,42 @@ def _runs(study: Study, found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _models(folder: Path) -> list[str]:
-    """The models of recipes/flickr8k.yaml, from what studies.models found."""
-    lines = ["| row | what | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum |", "|" + "---|" * 9]
+def _read_models(folder: Path) -> dict[str, Any]:
+    """The models of recipes/flickr8k.yaml, as studies.models found them."""
     rows = [json.loads(file.read_text(encoding="utf-8")) for file in folder.glob("*.json")]
-    for row in sorted(rows, key=lambda row: -row["metrics"]["rsum"]):
+    return {row["row"]: row for row in rows}
+
+
+def _models(rows: dict[str, Any]) -> list[str]:
+    lines = ["| row | what | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum | CPU-min |", "|" + "---|" * 10]
+    for row in sorted(rows.values(), key=lambda row: -row["metrics"]["rsum"]):
         metrics = row["metrics"]
         cells = [f"{metrics[way][k]:.1f}" for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
         low, high = metrics["ci"]["rsum"]
         rsum = f"**{metrics['rsum']:.1f}** ({low:.0f}–{high:.0f})"
-        lines.append(f"| `{row['row']}` | {row['method']} | {' | '.join(cells)} | {rsum} |")
+        lines.append(f"| `{row['row']}` | {row['method']} | {' | '.join(cells)} | {rsum} | {row['cpu_minutes']:.1f} |")
+    return lines
+
+
+def _without(best: dict[str, Any]) -> list[str]:
+    lines = ["| left out | rsum of the rest | change |", "|---|---|---|"]
+    whole = best["metrics"]["rsum"]
+    for name, rsum in sorted(best["without"].items(), key=lambda item: item[1]):
+        lines.append(f"| `{name}` | {rsum:.1f} | {rsum - whole:+.1f} |")
+    return lines
+
+
+def _gallery(best: dict[str, Any]) -> list[str]:
+    lines = []
+    for way, title in (("t2i", "A sentence looks for its picture"), ("i2t", "A picture looks for its captions")):
+        lines += [f"### {title}", ""]
+        for kind, said in (("right", "The first answer is right"), ("wrong", "The first answer is wrong")):
+            lines += [f"{said}:", ""]
+            for shown in best["gallery"][way][kind]:
+                lines.append(f"- **{shown['query']}** (first right answer at rank {shown['rank']})")
+                marks = ("✓" if right else "✗" for right in shown["right"])
+                lines += [f"    {n}. {mark} {item}" for n, (mark, item) in enumerate(zip(marks, shown["found"]), 1)]
+            lines.append("")
     return lines
 
 
