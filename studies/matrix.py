@@ -177,7 +177,7 @@ def reduced(source: FeatureStore, pairs: Pairs, side: int, dim: int, out: Path) 
         return FeatureStore.open(out)
     cells = source.features
     width = cells.shape[-1]
-    rows = [row.row for row in source.attach(pairs).split("train").pictures]
+    rows = np.array([picture.row for picture in source.attach(pairs).split("train").pictures], np.int64)
     total, square, n = np.zeros(width), np.zeros((width, width)), 0
     for block in np.array_split(np.sort(rows), 64):
         x = coarser(cells[block], side).reshape(-1, width)
@@ -322,10 +322,13 @@ def run_all(
     pairs = read(data)
     for name in dict.fromkeys(run.features for run in todo if not run.ensemble):
         features(study, name, pairs, progress)
-    waiting, running, done = list(todo), {}, 0
-    unfinished = {run.id for run in todo}
+    running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
+    waiting, done = list(todo), 0
+    unfinished, failed = {run.id for run in todo}, set[str]()
     try:
         while waiting or running:
+            failed |= {run.id for run in waiting if failed.intersection(run.needed)}
+            waiting = [run for run in waiting if run.id not in failed]
             ready = [run for run in waiting if not unfinished.intersection(run.needed)]
             while ready and len(running) < workers:
                 run = ready.pop(0)
@@ -349,7 +352,9 @@ def run_all(
                     continue
                 del running[id_]
                 if process.returncode:
-                    raise UserError(f"run {id_} failed", remedy=f"Look with: python -m {module} --one {id_}")
+                    progress.say(f"{id_} failed; see above")
+                    failed.add(id_)
+                    continue
                 unfinished.discard(id_)
                 done += 1
                 result = study.result(id_)
@@ -364,3 +369,8 @@ def run_all(
         for process, _ in running.values():
             process.terminate()
             process.wait()
+    if failed:
+        raise UserError(
+            f"failed, or in need of what failed: {', '.join(sorted(failed))}",
+            remedy=f"Look at one with: python -m {module} --data DATA --one RUN",
+        )

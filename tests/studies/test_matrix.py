@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
-from studies.matrix import Study
+from studies.matrix import Study, coarser, run_all
 
 from vsekit.errors import UserError
+from vsekit.progress import QUIET
 from vsekit.training.settings import RunSettings
 
 STUDIES = Path(__file__).parents[2] / "studies"
@@ -51,6 +53,35 @@ def test_a_finished_run_whose_model_is_gone_is_run_again_for_one_that_needs_it(s
 def test_variants_and_changes_are_laid_over_the_base(study: Study) -> None:
     settings = study.runs["second.1"].settings
     assert settings == {"seed": 1, "stages": {"main": {"epochs": 20, "loss": "a", "start": "$needs"}}}
+
+
+def test_one_failed_run_stops_only_those_that_need_it(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = tmp_path / "worker.py"
+    worker.write_text(
+        "import json, pathlib, sys\n"
+        "run = sys.argv[sys.argv.index('--one') + 1]\n"
+        "if run == 'first.0': sys.exit(1)\n"
+        f"settings = json.loads(pathlib.Path({str(tmp_path / 'settings.json')!r}).read_text())[run]\n"
+        f"pathlib.Path({str(study.results)!r}, run + '.json').write_text(json.dumps({{'rsum': 1.0, 'settings': settings}}))\n"
+    )
+    (tmp_path / "settings.json").write_text(json.dumps({run.id: run.settings for run in study.runs.values()}))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("studies.matrix.features", lambda *_: None)
+    monkeypatch.setattr("studies.matrix.read", lambda _: None)
+    (study.work / "runs").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"first\.0, second\.0"):
+        run_all(study, [], tmp_path, 2, "worker", QUIET)
+    assert sorted(path.stem for path in study.results.iterdir()) == ["first.1", "other.0", "second.1"]
+
+
+def test_grids_are_averaged_over_neighbours() -> None:
+    grid = np.arange(49, dtype=np.float16).reshape(1, 49, 1)
+    square = coarser(grid, 4)[0, :, 0].reshape(4, 4)
+    whole = grid.reshape(7, 7).astype(np.float32)
+    assert square[0, 0] == whole[:2, :2].mean()  # rows and columns 0-1, 1-3, 3-5, 5-6
+    assert square[1, 2] == whole[1:4, 3:6].mean()
 
 
 def test_an_unknown_run_is_named(study: Study) -> None:
