@@ -119,7 +119,7 @@ class Study:
         return {needed for run in open_runs for needed in run.needed}
 
     def todo(self, names: list[str]) -> list[Run]:
-        """Runs without a result, or whose model is gone and needed, in an order in which needs come first."""
+        """Runs without a result, or whose model is gone and needed: first seeds first, and needs before what needs them."""
         for name in names:
             if name not in self.content["runs"]:
                 raise UserError(f"no run '{name}'", remedy=f"There are: {', '.join(self.content['runs'])}.")
@@ -136,7 +136,7 @@ class Study:
         for run in self.runs.values():
             if (not names or run.name in names) and not self.result(run.id):
                 add(run)
-        return list(ordered.values())
+        return sorted(ordered.values(), key=lambda run: run.seed)  # stable: a run needs others of its own seed
 
 
 def features(study: Study, name: str, pairs: Pairs, progress: Progress) -> FeatureStore:
