@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -76,7 +77,7 @@ class Step(nn.Module):
             captions=captions,
             similarity=model.similarity,
             epoch=batch.epoch,
-            offline=self._offline(batch.offline, images, captions) if batch.offline else None,
+            offline=cast(OfflineScores, Offline(model, batch.offline, images, captions)) if batch.offline else None,
         )
         loss, logs = self.loss(inputs)
         if branch is None:
@@ -91,15 +92,35 @@ class Step(nn.Module):
             tokens = disturb_words(tokens, self.augment.words, len(tokenizer), tokenizer.mask_id, tokenizer.special_ids)
         return sets, tokens
 
-    def _offline(self, offline: OfflineBatch, images: Any, captions: Any) -> OfflineScores:
-        paired = self.model.similarity.paired
-        negative_image = self.model.embed_images(offline.image)
-        negative_caption = self.model.text(offline.caption)
-        return OfflineScores(
-            caption=paired(images, negative_caption),
-            image=paired(negative_image, captions),
-            both=paired(negative_image, negative_caption),
-            partners=paired(
-                self.model.embed_images(offline.image_of_caption), self.model.text(offline.caption_of_image)
-            ),
-        )
+
+class Offline:
+    """`OfflineScores` of a batch, each embedded and scored when a loss first asks for it: a triplet loss has no use for the
+    partners, and the first epochs of a curriculum for none of them."""
+
+    def __init__(self, model: VSE, batch: OfflineBatch, images: Any, captions: Any) -> None:
+        self.model, self.batch, self.images, self.captions = model, batch, images, captions
+
+    @cached_property
+    def _image(self) -> Any:
+        return self.model.embed_images(self.batch.image)
+
+    @cached_property
+    def _caption(self) -> Any:
+        return self.model.text(self.batch.caption)
+
+    @cached_property
+    def caption(self) -> Tensor:
+        return self.model.similarity.paired(self.images, self._caption)
+
+    @cached_property
+    def image(self) -> Tensor:
+        return self.model.similarity.paired(self._image, self.captions)
+
+    @cached_property
+    def both(self) -> Tensor:
+        return self.model.similarity.paired(self._image, self._caption)
+
+    @cached_property
+    def partners(self) -> Tensor:
+        image = self.model.embed_images(self.batch.image_of_caption)
+        return self.model.similarity.paired(image, self.model.text(self.batch.caption_of_image))
