@@ -1,7 +1,7 @@
 """docs/study.md and its charts, from a study's result files alone.
 
-In the template, `<!-- name -->` is a table or chart, `{{rsum RUN}}` the mean rsum of a run of the matrix or of a row of the
-recipe, and `{{diff A B}}` a difference between two runs with its interval.
+In the template, `<!-- name -->` is a table or chart; `{{rsum RUN}}` is the mean rsum of a run of the matrix and `{{diff A B}}` the
+difference of two with its interval; `{{model ROW}}` and `{{minutes ROW}}` are rsum and CPU-minutes of a row of the recipe.
 """
 
 from __future__ import annotations
@@ -57,15 +57,18 @@ def render(study: Study, docs: Path) -> None:
 
 
 def _number(kind: str, names: list[str], found: dict[str, Any], models: dict[str, Any], pooled: float) -> str:
-    if any(name not in found and name not in models for name in names):
+    """What a placeholder of the template stands for; see above."""
+    have: dict[str, Any] = {"rsum": found, "diff": found, "model": models, "minutes": models}[kind]
+    if any(name not in have for name in names):
         return "(not run yet)"
+    results = [have[name] for name in names]
     if kind == "rsum":
-        (name,) = names
-        return f"{np.mean([r['rsum'] for r in found[name]]) if name in found else models[name]['metrics']['rsum']:.1f}"
+        return f"{np.mean([r['rsum'] for r in results[0]]):.1f}"
+    if kind == "model":
+        return f"{results[0]['metrics']['rsum']:.1f}"
     if kind == "minutes":
-        (name,) = names
-        return f"{models[name]['cpu_minutes']:.0f}"
-    d = difference([(1.0, found[names[0]]), (-1.0, found[names[1]])], pooled)
+        return f"{results[0]['cpu_minutes']:.0f}"
+    d = difference([(1.0, results[0]), (-1.0, results[1])], pooled)
     return f"{d.value:+.1f} ({d.low:+.1f} … {d.high:+.1f})"
 
 
