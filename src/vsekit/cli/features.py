@@ -71,17 +71,17 @@ def features(
 
     if dtype not in ("float16", "float32"):
         raise UserError(f"no dtype '{dtype}'", field="--dtype", remedy="float16 or float32")
+    settings = None if encoder == "transformer" else encoder_settings(apply_sets({"kind": encoder}, sets or []))
     pairs = read_pairs(data, format, images, columns, None)
     if split:
         pairs = pairs.split(*split)
-    if encoder == "transformer":
+    if settings is None:
         stores = _text_features(pairs, out, sets or [], Progress(quiet=quiet))
         if json:
             print_json({"out": str(out), "tokens": stores})
         else:
             typer.echo(f"{out}: " + ", ".join(f"{name} {n} tokens" for name, n in stores.items()))
         return
-    settings = encoder_settings(apply_sets({"kind": encoder}, sets or []))
     torch.manual_seed(0)  # an encoder that starts at random is the same one when the command is repeated
     built = settings.build()
     shown = view_settings({"kind": view, "pixels": built.pixels, "resize": resize or built.pixels * 8 // 7})
