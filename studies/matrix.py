@@ -99,11 +99,12 @@ class Study:
         return [Run(name, seed, about, features, needs, merged(settings, {"seed": seed})) for seed in seeds]
 
     def result(self, run: str) -> dict[str, Any] | None:
-        """The result of a run, if it was made with the settings the run has now."""
+        """The result of a run, if it was made with the settings and features the run has now."""
         file = self.results / f"{run}.json"
         found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
         wanted = self.runs.get(run)
-        return found if found and wanted and found["settings"] == wanted.settings else None
+        same = found and wanted and (found["settings"], found["features"]) == (wanted.settings, wanted.features)
+        return found if same else None
 
     def of(self, name: str) -> list[dict[str, Any]]:
         """The finished results of a configuration, a seed each."""

@@ -40,7 +40,7 @@ def cpu_minutes(run: Path) -> float:
 
 def measured(result: Reproduced, data: Path) -> dict[str, Any]:
     row, metrics, runs = result.row, result.metrics[0], result.runs[0]
-    answer = {"row": row.name, "method": row.method, "ensemble": row.ensemble, "split": result.split}
+    answer: dict[str, Any] = {"row": row.name, "method": row.method, "ensemble": row.ensemble, "split": result.split}
     answer["cpu_minutes"] = round(sum(map(cpu_minutes, runs)), 1)
     answer["metrics"] = metrics.to_dict() | {"ci": confidence(metrics)}
     if len(runs) > 1:

@@ -1,7 +1,7 @@
 """docs/study.md and its charts, from a study's result files alone.
 
 In the template, `<!-- name -->` is a table or chart; `{{rsum RUN}}` is the mean rsum of a run of the matrix and `{{diff A B}}` the
-difference of two with its interval; `{{model ROW}}` and `{{minutes ROW}}` are rsum and CPU-minutes of a row of the recipe.
+difference of two with its interval; `{{minutes ROW}}` are the CPU-minutes of a row of the recipe.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def render(study: Study, docs: Path) -> None:
     found = {name: results for name in study.content["runs"] if (results := study.of(name))}
     text = (Path(__file__).parent / "flickr8k.md").read_text(encoding="utf-8")
     models = _read_models(study.results.parent / "flickr8k-models")
+    pooled = seed_variance(list(found.values()))
     filled = {
-        "claims": "\n".join(_claims(study, found)),
+        "claims": "\n".join(_claims(study, found, pooled)),
         "runs": "\n".join(_runs(found)),
         "footing": "\n".join(_runs({name: found[name] for name in study.content["footing"] if name in found})),
         "curves": "\n\n".join(_curves(found, docs)),
@@ -45,11 +46,10 @@ def render(study: Study, docs: Path) -> None:
         "models": "\n".join(_models(models)),
         "without": "\n".join(_without(models["best"])) if "best" in models else "",
         "gallery": "\n".join(_gallery(models["best"])) if "best" in models else "",
-        "seed_sd": f"{seed_variance(list(found.values())) ** 0.5:.1f}",
+        "seed_sd": f"{pooled**0.5:.1f}",
     }
     for key, value in filled.items():
         text = text.replace(f"<!-- {key} -->", value)
-    pooled = seed_variance(list(found.values()))
     text = re.sub(
         r"\{\{(\w+) ([^}]+)\}\}", lambda match: _number(match[1], match[2].split(), found, models, pooled), text
     )
@@ -58,23 +58,20 @@ def render(study: Study, docs: Path) -> None:
 
 def _number(kind: str, names: list[str], found: dict[str, Any], models: dict[str, Any], pooled: float) -> str:
     """What a placeholder of the template stands for; see above."""
-    have: dict[str, Any] = {"rsum": found, "diff": found, "model": models, "minutes": models}[kind]
+    have: dict[str, Any] = {"rsum": found, "diff": found, "minutes": models}[kind]
     if any(name not in have for name in names):
         return "(not run yet)"
     results = [have[name] for name in names]
     if kind == "rsum":
         return f"{np.mean([r['rsum'] for r in results[0]]):.1f}"
-    if kind == "model":
-        return f"{results[0]['metrics']['rsum']:.1f}"
     if kind == "minutes":
         return f"{results[0]['cpu_minutes']:.0f}"
     d = difference([(1.0, results[0]), (-1.0, results[1])], pooled)
     return f"{d.value:+.1f} ({d.low:+.1f} … {d.high:+.1f})"
 
 
-def _claims(study: Study, found: dict[str, Any]) -> list[str]:
+def _claims(study: Study, found: dict[str, Any], pooled: float) -> list[str]:
     lines = ["| paper | claim | difference of rsum | 95 % interval | seeds | verdict |", "|---|---|---|---|---|---|"]
-    pooled = seed_variance(list(found.values()))
     for claim in study.content["claims"]:
         lines.append("| " + " | ".join(_claim(claim, found, pooled)) + " |")
     return lines

@@ -30,7 +30,9 @@ def study(tmp_path: Path) -> Study:
 
 
 def finish(study: Study, run: str) -> None:
-    (study.results / f"{run}.json").write_text(json.dumps({"rsum": 1.0, "settings": study.runs[run].settings}))
+    (study.results / f"{run}.json").write_text(
+        json.dumps({"rsum": 1.0, "settings": study.runs[run].settings, "features": "lite0"})
+    )
 
 
 def test_what_a_run_needs_comes_before_it_and_finished_runs_are_skipped(study: Study) -> None:
@@ -50,6 +52,17 @@ def test_a_finished_run_whose_model_is_gone_is_run_again_for_one_that_needs_it(s
     assert study.wanted() == {"first.0", "first.1"}
 
 
+def test_a_result_of_other_settings_or_features_is_no_result(study: Study) -> None:
+    finish(study, "other.0")
+    file = study.results / "other.0.json"
+    found = json.loads(file.read_text())
+    for change in ({"settings": {"seed": 7}}, {"features": "lite2"}):
+        file.write_text(json.dumps(found | change))
+        assert [run.id for run in study.todo(["other"])] == ["other.0"]
+    file.write_text(json.dumps(found))
+    assert study.todo(["other"]) == []
+
+
 def test_variants_and_changes_are_laid_over_the_base(study: Study) -> None:
     settings = study.runs["second.1"].settings
     assert settings == {"seed": 1, "stages": {"main": {"epochs": 20, "loss": "a", "start": "$needs"}}}
@@ -64,7 +77,8 @@ def test_one_failed_run_stops_only_those_that_need_it(
         "run = sys.argv[sys.argv.index('--one') + 1]\n"
         "if run == 'first.0': sys.exit(1)\n"
         f"settings = json.loads(pathlib.Path({str(tmp_path / 'settings.json')!r}).read_text())[run]\n"
-        f"pathlib.Path({str(study.results)!r}, run + '.json').write_text(json.dumps({{'rsum': 1.0, 'settings': settings}}))\n"
+        "result = json.dumps({'rsum': 1.0, 'settings': settings, 'features': 'lite0'})\n"
+        f"pathlib.Path({str(study.results)!r}, run + '.json').write_text(result)\n"
     )
     (tmp_path / "settings.json").write_text(json.dumps({run.id: run.settings for run in study.runs.values()}))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from vsekit.cli import app
 from vsekit.cli.options import Columns, DataPath, Format, Images, Json, Quiet, examples, print_json, read_pairs
-
-if TYPE_CHECKING:
-    from vsekit.data.pairs import Pairs
-    from vsekit.progress import Progress
 
 
 @app.command(
@@ -65,18 +61,21 @@ def features(
     from vsekit.data.features import extract
     from vsekit.data.views import view_settings
     from vsekit.encoders.image import encoder_settings
+    from vsekit.encoders.text import text_encoder_settings
     from vsekit.errors import UserError
+    from vsekit.models.texts import extract_splits
     from vsekit.parts import apply_sets
     from vsekit.progress import Progress
 
     if dtype not in ("float16", "float32"):
         raise UserError(f"no dtype '{dtype}'", field="--dtype", remedy="float16 or float32")
-    settings = None if encoder == "transformer" else encoder_settings(apply_sets({"kind": encoder}, sets or []))
+    of_captions = encoder == "transformer"
+    settings = (text_encoder_settings if of_captions else encoder_settings)(apply_sets({"kind": encoder}, sets or []))
     pairs = read_pairs(data, format, images, columns, None)
     if split:
         pairs = pairs.split(*split)
-    if settings is None:
-        stores = _text_features(pairs, out, sets or [], Progress(quiet=quiet))
+    if of_captions:
+        stores = extract_splits(settings, pairs, out, Progress(quiet=quiet))
         if json:
             print_json({"out": str(out), "tokens": stores})
         else:
@@ -107,26 +106,3 @@ def features(
         typer.echo(
             f"{out}: {' × '.join(f'{n} {axis}s' for n, axis in zip(shape, store.axes))}, {len(store.broken)} broken"
         )
-
-
-def _text_features(pairs: Pairs, out: Path, sets: list[str], progress: Progress) -> dict[str, int]:
-    """Writes OUT/SPLIT of every split; returns how many tokens each has."""
-    from pydantic import ValidationError
-
-    from vsekit.data.text import Ragged
-    from vsekit.encoders.text.transformer import TransformerSettings
-    from vsekit.models.texts import extract_texts
-    from vsekit.parts import apply_sets, settings_error
-
-    try:
-        settings = TransformerSettings.model_validate(apply_sets({"kind": "transformer"}, sets))
-    except ValidationError as error:
-        raise settings_error(error, "text encoder") from None
-    tokenizer = settings.make_tokenizer([])
-    encoder = settings.build(tokenizer)
-    tokens = {}
-    for name in pairs.splits:
-        sentences = [caption.text for caption in pairs.split(name).captions]
-        states = extract_texts(encoder, Ragged.of(tokenizer(sentences)), out / name, progress=progress)
-        tokens[name] = int(states.offsets[-1])
-    return tokens

@@ -16,8 +16,10 @@ import numpy as np
 import torch
 
 from vsekit.data.features import FLUSH_SECONDS, weights_fingerprint
+from vsekit.data.pairs import Pairs
 from vsekit.data.text import Ragged
 from vsekit.encoders.base import TextEncoder
+from vsekit.encoders.text.transformer import TransformerSettings
 from vsekit.errors import UserError
 from vsekit.files import fingerprint, write_json, write_npy
 from vsekit.models.stored import cache_folder
@@ -85,6 +87,18 @@ def extract_texts(
                 write_json(header, {"fingerprint": made_by, "done": done, "sentences": len(tokens), "dim": encoder.dim})
                 marked = time.monotonic()
     return TextStates(np.load(out / "states.npy", mmap_mode="r", allow_pickle=False), tokens.offsets)
+
+
+def extract_splits(settings: TransformerSettings, pairs: Pairs, out: Path, progress: Progress) -> dict[str, int]:
+    """The states of a collection's captions in OUT/SPLIT, for `vse train --text-features`; how many tokens each split has."""
+    tokenizer = settings.make_tokenizer([])
+    encoder = settings.build(tokenizer)
+    tokens = {}
+    for name in pairs.splits:
+        sentences = [caption.text for caption in pairs.split(name).captions]
+        states = extract_texts(encoder, Ragged.of(tokenizer(sentences)), out / name, progress=progress)
+        tokens[name] = int(states.offsets[-1])
+    return tokens
 
 
 def stored_texts(encoder: TextEncoder, tokens: Ragged, progress: Progress, folder: Path | None = None) -> TextStates:
