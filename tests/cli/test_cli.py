@@ -167,6 +167,17 @@ def test_train_evaluate_compare_report_and_audit_follow_each_other(tmp_path: Pat
     assert (tmp_path / "audit.html").is_file()
 
 
+def test_evaluate_uses_a_models_querybank_unless_told_not_to(tmp_path: Path, recipe: Path) -> None:
+    data, run = write_precomputed(tmp_path / "data"), tmp_path / "run"
+    bank = ("--set", "querybank.weight=3")
+    end = json.loads(
+        vse("train", recipe, "--data", data, "--out", run, "--quiet", "--no-report", "--json", *bank).stdout
+    )
+    measure = ("evaluate", run, "--data", data, "--split", "val", "--quiet", "--json")
+    assert json.loads(vse(*measure, "--plain").stdout)["rsum"] == pytest.approx(end["best"]["rsum"])
+    assert json.loads(vse(*measure).stdout)["rsum"] != pytest.approx(end["best"]["rsum"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

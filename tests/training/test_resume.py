@@ -16,12 +16,14 @@ PROGRAM = "import torch; torch.set_num_threads(1); from vsekit.cli import main; 
 
 def command(recipe: Path, data: Path, out: Path, *more: str) -> list[str]:
     # A checkpoint after every step: kills fall into checkpoint writes as well as between them.
-    options = ["--data", str(data), "--out", str(out), "--quiet", "--no-report", "--checkpoint-seconds", "0", *more]
+    options = ["--data", str(data), "--out", str(out), "--quiet", "--no-report", "--checkpoint-seconds", "0"]
+    options += ["--set", "querybank.size=20", *more]
     return [sys.executable, "-c", PROGRAM, "train", str(recipe), *options]
 
 
 def outcome(run: Path) -> dict[str, bytes]:
     names = ["metrics.jsonl", "model/model.safetensors", "model/config.json", "model/vocab.json", "model/README.md"]
+    names += ["model/querybank.safetensors"]
     weights = next((run / "state").glob("step-*/weights.safetensors"))
     return {name: (run / name).read_bytes() for name in names} | {"last weights": weights.read_bytes()}
 

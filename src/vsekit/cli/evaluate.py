@@ -67,6 +67,7 @@ def evaluate(
         Path | None, typer.Option("--rerank-with", help="A slower run (SCAN, BFAN) that re-ranks …")
     ] = None,
     rerank: Annotated[int, typer.Option("--rerank", min=1, help="… the best so many of each query.")] = 50,
+    plain: Annotated[bool, typer.Option("--plain", help="Without the querybanks of models that have one.")] = False,
     positives: Annotated[
         str | None,
         typer.Option("--positives", help="cxc or eccv: human judgements for COCO's 5K test, instead of groups."),
@@ -95,7 +96,9 @@ def evaluate(
     progress = Progress(quiet=quiet)
     embeddings = (image_embeddings, caption_embeddings, similarity, captions_per_image, image_groups, caption_groups)
     ks = _whole_numbers(at)
-    scores, *groups, pairs = read_scores(runs, data, split, (format, images, columns, features), embeddings, progress)
+    scores, *groups, pairs = read_scores(
+        runs, data, split, (format, images, columns, features), embeddings, progress, plain
+    )
     if rerank_with and not pairs:
         raise UserError("--rerank-with re-ranks runs, not embeddings", remedy="Give RUN … and --data.")
     if trec and protocol not in ("full", "person"):
@@ -108,7 +111,7 @@ def evaluate(
     with progress.bar("Ranking", "scores") as bar:
         if rerank_with or positives:
             _only_whole(protocol)
-            slow = score_runs([rerank_with], pairs, progress) if rerank_with and pairs else None
+            slow = score_runs([rerank_with], pairs, progress, plain=plain) if rerank_with and pairs else None
             ranks = (
                 reranked(scores, slow, right, rerank, progress=bar)
                 if slow

@@ -105,12 +105,14 @@ def read_scores(
     source: tuple[str | None, Path | None, str | None, Path | None],
     embeddings: tuple[Path | None, Path | None, str, int, Path | None, Path | None],
     progress: Progress,
+    plain: bool = False,
 ) -> Scored:
     """Scores and groups of images and captions: of runs on a split of a collection, or of embeddings made elsewhere.
 
     Args:
         source: --format, --images, --columns, --features.
         embeddings: --image-embeddings, --caption-embeddings, --similarity, --captions-per-image and the two groups.
+        plain: without querybanks.
     """
     from vsekit.errors import UserError
     from vsekit.evaluation.external import load_pairing, load_scorer
@@ -123,7 +125,8 @@ def read_scores(
         return Scored(scores, *groups, None)
     if runs and data and not (image_file or caption_file):
         pairs = read_pairs(data, *source, split)
-        return Scored(score_runs(runs, pairs, progress), pairs.picture_groups, pairs.caption_groups, pairs)
+        scores = score_runs(runs, pairs, progress, plain=plain)
+        return Scored(scores, pairs.picture_groups, pairs.caption_groups, pairs)
     raise UserError(
         "give RUN … and --data, or --image-embeddings and --caption-embeddings", remedy="--help shows examples of both."
     )

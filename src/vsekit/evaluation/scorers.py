@@ -145,6 +145,20 @@ class Average:
         return total
 
 
+class Less:
+    """Scores less what is owed to the picture and to the caption: S_ic − a_i − b_c. See `models.querybank`."""
+
+    def __init__(self, scorer: Scorer, images: Tensor, captions: Tensor) -> None:
+        self.scorer, self.images, self.captions = scorer, images, captions
+        self.n_images, self.n_captions = scorer.n_images, scorer.n_captions
+
+    def block(self, images: Index, captions: Index) -> Tensor:
+        scores = self.scorer.block(images, captions)
+        scores -= _rows(self.images, images)[:, None]
+        scores -= _rows(self.captions, captions)
+        return scores
+
+
 class Taken:
     """A part of a collection: the given images and captions of another scorer (a fold of a protocol)."""
 

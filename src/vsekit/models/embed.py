@@ -19,30 +19,36 @@ from vsekit.progress import Update
 
 @torch.inference_mode()
 def embed_images(
-    model: VSE, inputs: ImageInputs, n: int, batch_size: int = 64, progress: Update | None = None
+    model: VSE, inputs: ImageInputs, chosen: int | np.ndarray, batch_size: int = 64, progress: Update | None = None
 ) -> Tensor | Sets:
-    """Embeddings of pictures 0…n−1, in memory: (n, D), or `Sets` of (n, N, D)."""
+    """Embeddings of the chosen pictures, or of the first n, in memory: (n, D), or `Sets` of (n, N, D)."""
+    chosen = np.arange(chosen) if isinstance(chosen, int) else chosen
     device = next(model.parameters()).device
     pieces: list[Tensor | Sets] = []
-    for start in range(0, n, batch_size):
-        pictures = np.arange(start, min(start + batch_size, n))
+    for start in range(0, len(chosen), batch_size):
+        pictures = chosen[start : start + batch_size]
         loaded, _ = inputs.load(pictures, np.random.default_rng(0))
         pieces.append(_on(model.embed_images(_on(loaded, device)), "cpu"))
         if progress:
-            progress(int(pictures[-1]) + 1, n)
+            progress(start + len(pictures), len(chosen))
     return joined(pieces)
 
 
 @torch.inference_mode()
 def embed_captions(
-    model: VSE, tokens: Ragged | TextStates, batch_size: int = 256, progress: Update | None = None
+    model: VSE,
+    tokens: Ragged | TextStates,
+    batch_size: int = 256,
+    progress: Update | None = None,
+    chosen: np.ndarray | None = None,
 ) -> Tensor | Sets:
-    """Embeddings of all captions. Short and long ones are kept apart, so that little of a batch is padding."""
+    """Embeddings of all captions, or of the chosen ones. Short and long are kept apart, to save padding."""
     device = next(model.parameters()).device
-    order = np.argsort(-tokens.lengths, kind="stable")
+    chosen = np.arange(len(tokens)) if chosen is None else chosen
+    order = np.argsort(-tokens.lengths[chosen], kind="stable")
     pieces: list[Tensor | Sets] = []
     for start in range(0, len(order), batch_size):
-        pieces.append(_on(model.text(_on(tokens.batch(order[start : start + batch_size]), device)), "cpu"))
+        pieces.append(_on(model.text(_on(tokens.batch(chosen[order[start : start + batch_size]]), device)), "cpu"))
         if progress:
             progress(min(start + batch_size, len(order)), len(order))
     back = torch.from_numpy(np.argsort(order, kind="stable"))

@@ -3,6 +3,7 @@
 config.json         settings, and what rebuilding needs of the encoders
 model.safetensors   weights; those of a pip package that were not changed are left out
 vocab.json          or what else the tokenizer keeps
+querybank.safetensors   see `querybank`, where training was told to make one
 README.md           the model card (written by training)
 """
 
@@ -24,6 +25,7 @@ from vsekit.encoders.base import ImageEncoder, Tokenizer
 from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError
 from vsekit.files import atomic_path, fingerprint, write_json
+from vsekit.models.querybank import Querybank, remove_querybank
 from vsekit.models.settings import ModelSettings
 from vsekit.models.tower import Tower
 from vsekit.parts import Sets
@@ -74,6 +76,7 @@ class VSE(nn.Module):
         self.image = Tower(settings.image, image, settings.dim)
         self.text = Tower(settings.text, text, settings.dim)
         self.similarity: Similarity = settings.similarity.build()
+        self.querybank: Querybank | None = None
         self.caption_branch = None
         if settings.caption_branch is not None:
             self.caption_branch = settings.caption_branch.build(self.image.regions_dim, len(tokenizer))
@@ -154,7 +157,10 @@ class VSE(nn.Module):
                 "features": self.feature_source,
             },
         )
+        remove_querybank(folder)
         self.save_weights(folder, half=half)
+        if self.querybank is not None:
+            self.querybank.save(folder)
 
     def save_weights(self, folder: Path, *, half: bool = False) -> None:
         weights = self.kept_weights()
@@ -242,6 +248,7 @@ def load_model(path: Path | str) -> VSE:
             f"{len(wrong)} weights don't fit the settings, the first is {wrong[0]}", file=folder, remedy=REPAIR
         )
     model.load_state_dict(weights, strict=False)
+    model.querybank = Querybank.load(folder)
     return model.eval()
 
 

@@ -22,8 +22,10 @@ from vsekit.errors import UserError
 from vsekit.files import fingerprint
 from vsekit.losses.base import Loss
 from vsekit.mining.sampler import OfflineSampler
+from vsekit.models.embed import embed_captions, embed_images
 from vsekit.models.inputs import ImageInputs
 from vsekit.models.model import VSE, load_model, set_frozen, take_weights
+from vsekit.models.querybank import Querybank
 from vsekit.models.settings import ModelSettings
 from vsekit.parts import merged
 from vsekit.progress import QUIET, Progress
@@ -131,6 +133,7 @@ class Trainer:
         self.watch = Watch()
         self.model: VSE | None = None
         self.loss: Loss | None = None
+        self.stage: Stage | None = None
 
     def close(self) -> None:
         self.metrics.close()
@@ -143,6 +146,7 @@ class Trainer:
             if index >= self.where.stage:
                 self._stage(index, name, self.settings.stages[name])
         assert self.where.best is not None
+        self._keep_querybank()
         end = {"event": "end", "best": self.where.best, "steps": self.where.steps}
         write_card(self.folder.model, self.settings, self.data, self.where.best)
         self.metrics.write(end)
@@ -153,9 +157,19 @@ class Trainer:
             self.progress.say(f"{len(broken)} broken pictures were replaced while training: {examples}")
         return end
 
+    def _keep_querybank(self) -> None:
+        settings, data, stage = self.settings.querybank, self.data, self.stage
+        if settings is None or stage is None:
+            return
+        model = load_model(self.folder.model).to(self.fabric.device)
+        pictures, captions = settings.sample(len(data.train.pictures)), settings.sample(len(data.train.captions))
+        images: Any = embed_images(model, stage.inputs, pictures)
+        texts: Any = embed_captions(model, data.train_texts, chosen=captions)
+        Querybank(images, texts, settings.temperature, settings.weight).save(self.folder.model)
+
     def _stage(self, index: int, name: str, settings: StageSettings) -> None:
         resumed = self.checkpoint is not None and self.where.stage == index
-        stage = self._open(index, name, settings, resumed)
+        stage = self.stage = self._open(index, name, settings, resumed)
         for epoch in range(self.where.epoch, settings.epochs):
             cpu = time.process_time()
             timing = self._epoch(stage, epoch)

@@ -35,6 +35,7 @@ def mined_lists(
     source = best if settings.teacher == "best" else settings.teacher
     teacher = previous if source == "previous" else load_model(source)
     assert teacher is not None
+    teacher.querybank = None  # the bank's queries are the very captions and pictures to be ranked
     pairs = data.train
     scores = model_scorer(teacher, *embedded(teacher, pairs, progress=progress))
     with progress.bar("Mining") as bar:

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from vsekit.data.views import ViewSettings
 from vsekit.losses import LossSettings
+from vsekit.models.querybank import QuerybankSettings
 from vsekit.models.settings import ModelSettings
 from vsekit.parts import ONE_OF, Part, Settings
 
@@ -145,9 +146,21 @@ class DataSettings(Settings):
 
 
 class RunSettings(Settings):
-    """Everything that makes a run; `config.yaml` in the run folder holds it complete."""
+    """Everything that makes a run; `config.yaml` in the run folder holds it complete.
+
+    querybank: training pictures and captions kept with the model to take off scores what is owed to hubs.
+    """
 
     seed: int = Field(default=0, ge=0, lt=2**63)
     model: ModelSettings
     data: DataSettings = DataSettings()
     stages: dict[str, StageSettings] = Field(min_length=1)
+    querybank: QuerybankSettings | None = None
+
+    @model_validator(mode="after")
+    def _bank_of_vectors(self) -> RunSettings:
+        if self.querybank and self.model.similarity.build().on_sets:
+            raise ValueError(
+                f"querybank keeps one vector an item, but similarity '{self.model.similarity.kind}' compares sets"
+            )
+        return self

@@ -1,0 +1,84 @@
+"""Known pictures and sentences that tell hubs from matches.
+
+In a common space some items are near to everything, and are found for every query. How near an item is to a bank of
+queries that are known not to mean it says how much of its score is owed to that; a share w of it is taken off
+(inverted softmax, Smith et al. 2017, Eq. 6; queries of the training set as the bank: QB-Norm, Bogolin et al. 2022):
+
+    s'(i, c) = s(i, c) − w·h(i) − w·h(c)
+    h(i) = τ log 1/M Σ_m exp(s(i, c_m) / τ)      h(c) = τ log 1/M Σ_m exp(s(i_m, c) / τ)
+
+over M pictures i_m and M captions c_m of the training set. h(c) is the same for all pictures a caption is compared with,
+h(i) for all captions, so one matrix of scores serves both directions. Neither the other queries nor the rest of what is
+searched plays a part: an item's score stays what it is, whatever else is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import Field
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from vsekit.errors import UserError
+from vsekit.files import atomic_path
+from vsekit.parts import Settings
+
+FILE = "querybank.safetensors"
+
+
+class QuerybankSettings(Settings):
+    """size: M, or all of a smaller training set. temperature: τ, best the loss's own. weight: w; 0 takes nothing off."""
+
+    size: int = Field(default=8192, ge=1)
+    temperature: float = Field(default=0.05, gt=0)
+    weight: float = Field(default=0.7, ge=0)
+
+    def sample(self, n: int) -> np.ndarray:
+        """Which of n are in the bank: the same for every model of a collection, sorted."""
+        return np.sort(np.random.default_rng(0).permutation(n)[: self.size])
+
+
+@dataclass(frozen=True)
+class Querybank:
+    """images, captions: embeddings, (M, D) each; 16-bit floats in the file."""
+
+    images: Tensor
+    captions: Tensor
+    temperature: float
+    weight: float
+
+    def save(self, folder: Path) -> None:
+        tensors = {"images": self.images.half().contiguous(), "captions": self.captions.half().contiguous()}
+        metadata = {"temperature": repr(self.temperature), "weight": repr(self.weight)}
+        with atomic_path(folder / FILE) as temporary:
+            save_file(tensors, temporary, metadata)
+
+    @classmethod
+    def load(cls, folder: Path) -> Querybank | None:
+        """The bank of a model's folder, where there is one."""
+        if not (folder / FILE).is_file():
+            return None
+        try:
+            with safe_open(folder / FILE, "pt") as file:
+                metadata = file.metadata()
+                images, captions = file.get_tensor("images").float(), file.get_tensor("captions").float()
+            return cls(images, captions, float(metadata["temperature"]), float(metadata["weight"]))
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"not a querybank: {error}", file=folder / FILE, remedy="Remove it for plain scores, or train again."
+            ) from None
+
+
+def remove_querybank(folder: Path) -> None:
+    """Before other weights are written: a bank belongs to the weights it was made with."""
+    (folder / FILE).unlink(missing_ok=True)
+
+
+def hubness(scores: Tensor, temperature: float) -> Tensor:
+    """h of every row: (n, M) scores with a bank → (n,)."""
+    return temperature * (torch.logsumexp(scores / temperature, dim=1) - np.log(scores.shape[1]))

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.training.conftest import TINY, write_precomputed
+
+from vsekit.data.readers import read
+from vsekit.errors import UserError
+from vsekit.evaluation.models import embedded, model_scorer, score_runs
+from vsekit.evaluation.scorers import InnerProduct, Less
+from vsekit.models.model import load_model
+from vsekit.models.querybank import FILE, Querybank, QuerybankSettings, hubness
+from vsekit.parts import merged
+from vsekit.training.loop import train
+from vsekit.training.settings import RunSettings
+
+EVERYTHING = slice(None)
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Path:
+    return write_precomputed(tmp_path / "data")
+
+
+def settings(**bank: object) -> RunSettings:
+    return RunSettings.model_validate(merged(TINY, {"querybank": bank}))
+
+
+def test_hubness_is_the_soft_maximum_less_the_size_of_the_bank() -> None:
+    scores = torch.tensor([[0.1, 0.5, -0.2], [0.3, 0.3, 0.3]])
+    by_hand = [0.2 * log(sum(exp(s / 0.2) for s in row) / 3) for row in scores.tolist()]
+    assert hubness(scores, 0.2).tolist() == pytest.approx(by_hand)
+    assert by_hand[1] == pytest.approx(0.3)
+
+
+def test_a_hub_no_longer_comes_first() -> None:
+    # Picture 0 lies between all sentences, and is nearest to that of picture 1 too.
+    images, captions = torch.tensor([[0.9, 0.9], [0.2, 0.8], [0.8, 0.0]]), torch.tensor([[0.0, 1.0]])
+    scores, bank = InnerProduct(images, captions), torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]])
+    assert scores.block(EVERYTHING, EVERYTHING).argmax() == 0
+    corrected = Less(scores, hubness(images @ bank.T, 0.1), torch.zeros(1))
+    assert corrected.block(EVERYTHING, EVERYTHING).argmax() == 1
+    assert corrected.block(np.array([2, 1]), slice(0, 1)).tolist() == (
+        corrected.block(EVERYTHING, EVERYTHING)[[2, 1]].tolist()
+    )
+
+
+def test_a_trained_model_keeps_its_bank_and_scores_with_it(collection: Path, tmp_path: Path) -> None:
+    pairs = read(collection)
+    train(settings(temperature=0.1, weight=0.5), pairs, tmp_path / "run")
+    model, test = load_model(tmp_path / "run"), pairs.split("test")
+    bank = model.querybank
+    assert bank is not None
+    of_train = embedded(model, pairs.split("train"))
+    torch.testing.assert_close(bank.images, of_train[0], atol=1e-3, rtol=0)
+    torch.testing.assert_close(bank.captions, of_train[1], atol=1e-3, rtol=0)
+
+    images, captions = embedded(model, test)
+    expected = images @ captions.T
+    for i, image in enumerate(images):
+        expected[i] -= 0.5 * 0.1 * torch.log(torch.exp(bank.captions @ image / 0.1).mean())
+    for c, caption in enumerate(captions):
+        expected[:, c] -= 0.5 * 0.1 * torch.log(torch.exp(bank.images @ caption / 0.1).mean())
+    corrected = score_runs([tmp_path / "run"], test).block(EVERYTHING, EVERYTHING)
+    torch.testing.assert_close(corrected, expected, atol=2e-4, rtol=0)  # the bank is rounded to half precision
+    plain = score_runs([tmp_path / "run"], test, plain=True).block(EVERYTHING, EVERYTHING)
+    torch.testing.assert_close(plain, images @ captions.T)
+
+
+def test_what_else_is_searched_changes_no_score(collection: Path, tmp_path: Path) -> None:
+    train(settings(size=16), read(collection), tmp_path / "run")
+    model = load_model(tmp_path / "run")
+    assert model.querybank is not None
+    assert len(model.querybank.images) == len(model.querybank.captions) == 16
+    images, captions = embedded(model, read(collection).split("test"))
+    whole = model_scorer(model, images, captions).block(slice(0, 3), slice(0, 5)).clone()
+    torch.testing.assert_close(model_scorer(model, images[:3], captions[:5]).block(EVERYTHING, EVERYTHING), whole)
+
+
+def test_other_weights_in_the_folder_end_the_bank(tmp_path: Path, collection: Path) -> None:
+    train(settings(), read(collection), tmp_path / "run")
+    model, folder = load_model(tmp_path / "run"), tmp_path / "run" / "model"
+    model.save(tmp_path / "copy")
+    copied, kept = Querybank.load(tmp_path / "copy"), model.querybank
+    assert copied is not None
+    assert kept is not None
+    assert torch.equal(copied.images, kept.images)
+    model.querybank = None
+    model.save(folder)
+    assert load_model(folder).querybank is None
+
+
+def test_a_broken_bank_is_named(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"no bank")
+    with pytest.raises(UserError, match="not a querybank"):
+        Querybank.load(tmp_path)
+
+
+def test_the_sample_is_the_same_every_time_and_has_no_more_than_there_are() -> None:
+    few = QuerybankSettings(size=10)
+    assert few.sample(1000).tolist() == few.sample(1000).tolist() == sorted(set(few.sample(1000).tolist()))
+    assert len(few.sample(1000)) == 10
+    assert few.sample(7).tolist() == list(range(7))
+
+
+def test_a_bank_for_sets_is_refused() -> None:
+    on_sets = {"similarity": "scan", "image": {"pooling": "none"}, "text": {"pooling": "none"}}
+    with pytest.raises(ValueError, match="compares sets"):
+        RunSettings.model_validate(merged(TINY, {"model": on_sets, "querybank": {}}))
