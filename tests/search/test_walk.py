@@ -110,6 +110,18 @@ def test_a_table_gives_captions_and_columns_with_numbers_where_a_column_holds_no
     assert not source.holds(str(table.parent / "x.jpg"), None)
 
 
+def test_a_catalogue_may_lack_pictures_even_its_first_but_not_all(tmp_path: Path, picture: Callable[..., Path]) -> None:
+    picture("1.png")
+    table = tmp_path / "photos" / "table.csv"
+    table.write_text("image,caption\ngone.png,a cat\n1.png,a dog\nlost.png,a cow\n")
+    source = source_of(table)
+    assert [Path(seen.path).name for seen in source.pictures] == ["1.png"]
+    assert {Path(path).name for path in source.missing} == {"gone.png", "lost.png"}
+    table.write_text("image,caption\ngone.png,a cat\nlost.png,a cow\n")
+    with pytest.raises(UserError, match=r"none of the 2 pictures .*gone\.png"):
+        source_of(table)
+
+
 def test_a_folder_is_a_collection_where_annotations_say_so_and_a_photo_folder_otherwise(
     tmp_path: Path, picture: Callable[..., Path]
 ) -> None:

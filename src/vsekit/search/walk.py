@@ -139,7 +139,14 @@ def source_of(
         format = "photos" if not found else None
     if format == "photos":
         return walk(path)
-    return collected(read(path, format=format, images=images, columns=columns), format)
+    source = collected(read(path, format=format, images=images, columns=columns, lacking=True), format)
+    if source.missing and not source.pictures:
+        raise UserError(
+            f"none of the {len(source.missing)} pictures of this collection is there, the first is {min(source.missing)}",
+            file=path,
+            remedy="Put them there, or name their folder with --images. All problems at once: vse data check",
+        )
+    return source
 
 
 def collected(pairs: Pairs, format: str | None = None) -> Source:

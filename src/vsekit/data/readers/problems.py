@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,20 +53,21 @@ class Problems(list[Problem]):
 
     Args:
         strict: raise the first error as a `UserError`; otherwise gather everything.
+        tolerate: kinds of errors that are gathered even so.
 
     It also keeps where each picture and caption was read (in the order of `Pairs.pictures` and `.captions`), so that
     what only shows later, such as a missing file, can still be told with its line.
     """
 
-    def __init__(self, *, strict: bool = True) -> None:
+    def __init__(self, *, strict: bool = True, tolerate: Collection[str] = ()) -> None:
         super().__init__()
-        self.strict = strict
+        self.strict, self.tolerate = strict, tolerate
         self.picture_places: list[Place] = []
         self.caption_places: list[Place] = []
 
     def add(self, kind: str, what: str, at: Place, *, remedy: str | None = None, severity: Severity = "error") -> None:
         problem = Problem(kind, what, at, remedy, severity)
-        if self.strict and severity == "error":
+        if self.strict and severity == "error" and kind not in self.tolerate:
             raise problem.error()
         self.append(problem)
 
