@@ -2,13 +2,14 @@
 
     python -m studies.models --data flickr8k [--out runs] [ROW …]
 
-Of an ensemble also: what it loses without each of its members, and a gallery of its retrievals.
+Also without querybanks; of an ensemble, what it loses without each of its members, and a gallery of its retrievals.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,22 @@ import torch
 from vsekit import recipes
 from vsekit.data.pairs import Pairs
 from vsekit.diagnostics.galleries import Retrieval, gallery
-from vsekit.evaluation.models import score_runs
+from vsekit.evaluation.metrics import Metrics
+from vsekit.evaluation.models import embedded, model_scorer
 from vsekit.evaluation.protocols import evaluate
-from vsekit.evaluation.scorers import Average
+from vsekit.evaluation.scorers import Average, Scorer
 from vsekit.evaluation.significance import confidence
 from vsekit.files import write_json
 from vsekit.memory import keep_freed_memory
+from vsekit.models.model import load_model
 from vsekit.progress import Progress
 from vsekit.reproduce import Collections, Reproduced, reproduce
 
 RESULTS = Path(__file__).parent / "results" / "flickr8k-models"
 #: Queries of each kind in a gallery, and answers of each.
 QUERIES, ANSWERS = 4, 3
+#: Of the querybank, to see how much depends on it.
+WEIGHTS = (0.3, 0.5, 0.7, 0.9, 1.1)
 
 
 def cpu_minutes(run: Path) -> float:
@@ -43,16 +48,28 @@ def measured(result: Reproduced, data: Path) -> dict[str, Any]:
     answer: dict[str, Any] = {"row": row.name, "method": row.method, "ensemble": row.ensemble, "split": result.split}
     answer["cpu_minutes"] = round(sum(map(cpu_minutes, runs)), 1)
     answer["metrics"] = metrics.to_dict() | {"ci": confidence(metrics)}
+    pairs = Collections([row], data, None, {}).measured(row, row)
+    models = [load_model(run) for run in runs]
+    embeddings = [embedded(model, pairs) for model in models]
+
+    def measure(scorers: list[Scorer]) -> Metrics:
+        return evaluate(Average(scorers), pairs.picture_groups, pairs.caption_groups)
+
+    scorers = [model_scorer(model, *sides) for model, sides in zip(models, embeddings)]
     if len(runs) > 1:
-        pairs = Collections([row], data, None, {}).measured(row, row)
-        scorers = [score_runs([run], pairs) for run in runs]
         whole = slice(None)
         scores = torch.stack([scorer.block(whole, whole).clone() for scorer in scorers])
-        answer["without"] = {}
-        for i, run in enumerate(runs):
-            others = Average([scorer for j, scorer in enumerate(scorers) if j != i])
-            answer["without"][run.name] = evaluate(others, pairs.picture_groups, pairs.caption_groups).rsum
+        answer["without"] = {run.name: measure(scorers[:i] + scorers[i + 1 :]).rsum for i, run in enumerate(runs)}
         answer["gallery"] = shown(scores.mean(0).numpy(), pairs)
+        answer["by_weight"] = {}
+        for weight in WEIGHTS:
+            for model in models:
+                model.querybank = model.querybank and replace(model.querybank, weight=weight)
+            again = [model_scorer(model, *sides) for model, sides in zip(models, embeddings)]
+            answer["by_weight"][str(weight)] = measure(again).rsum
+    for model in models:
+        model.querybank = None
+    answer["plain"] = measure([model_scorer(model, *sides) for model, sides in zip(models, embeddings)]).to_dict()
     return answer
 
 

@@ -1,7 +1,9 @@
 """docs/study.md and its charts, from a study's result files alone.
 
 In the template, `<!-- name -->` is a table or chart; `{{rsum RUN}}` is the mean rsum of a run of the matrix and `{{diff A B}}` the
-difference of two with its interval; `{{minutes ROW}}` are the CPU-minutes of a row of the recipe.
+difference of two with its interval. Of a row of the recipe, `{{minutes ROW}}` are the CPU-minutes, `{{model ROW}}` is the rsum,
+`{{plain ROW}}` that without querybanks (`{{plain_r1 ROW}}`: R@1 both ways), and `{{weights ROW}}` lists it with other weights of
+the bank.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def render(study: Study, docs: Path) -> None:
 
 def _number(kind: str, names: list[str], found: dict[str, Any], models: dict[str, Any], pooled: float) -> str:
     """What a placeholder of the template stands for; see above."""
-    have: dict[str, Any] = {"rsum": found, "diff": found, "minutes": models}[kind]
+    have: dict[str, Any] = found if kind in ("rsum", "diff") else models
     if any(name not in have for name in names):
         return "(not run yet)"
     results = [have[name] for name in names]
@@ -66,6 +68,12 @@ def _number(kind: str, names: list[str], found: dict[str, Any], models: dict[str
         return f"{np.mean([r['rsum'] for r in results[0]]):.1f}"
     if kind == "minutes":
         return f"{results[0]['cpu_minutes']:.0f}"
+    if kind == "weights":
+        return ", ".join(f"{rsum:.1f} at {weight}" for weight, rsum in results[0]["by_weight"].items())
+    if kind == "plain_r1":
+        return " and ".join(f"{results[0]['plain'][way]['r1']:.1f}" for way in ("i2t", "t2i"))
+    if kind in ("model", "plain"):
+        return f"{results[0]['metrics' if kind == 'model' else 'plain']['rsum']:.1f}"
     d = difference([(1.0, results[0]), (-1.0, results[1])], pooled)
     return f"{d.value:+.1f} ({d.low:+.1f} … {d.high:+.1f})"
 
@@ -128,13 +136,15 @@ def _read_models(folder: Path) -> dict[str, Any]:
 
 
 def _models(rows: dict[str, Any]) -> list[str]:
-    lines = ["| row | what | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum | CPU-min |", "|" + "---|" * 10]
+    lines = ["| row | what | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum | without bank | CPU-min |"]
+    lines.append("|" + "---|" * 11)
     for row in sorted(rows.values(), key=lambda row: -row["metrics"]["rsum"]):
         metrics = row["metrics"]
         cells = [f"{metrics[way][k]:.1f}" for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
         low, high = metrics["ci"]["rsum"]
         rsum = f"**{metrics['rsum']:.1f}** ({low:.0f}–{high:.0f})"
-        lines.append(f"| `{row['row']}` | {row['method']} | {' | '.join(cells)} | {rsum} | {row['cpu_minutes']:.1f} |")
+        ending = f"{rsum} | {row['plain']['rsum']:.1f} | {row['cpu_minutes']:.1f}"
+        lines.append(f"| `{row['row']}` | {row['method']} | {' | '.join(cells)} | {ending} |")
     return lines
 
 

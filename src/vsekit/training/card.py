@@ -17,6 +17,7 @@ def write_card(folder: Path, settings: RunSettings, data: Collection, best: dict
     model = settings.model
     i2t, t2i = best["i2t"], best["t2i"]
     losses = ", then ".join(f"{stage.loss.kind} ({name})" for name, stage in settings.stages.items())
+    bank = "\n- a querybank, with which `vse evaluate` corrects scores for hubs; the figures below are without it"
     card = f"""# A vsekit model
 
 Embeds pictures and sentences in one space of {model.dim} dimensions.
@@ -24,7 +25,7 @@ Embeds pictures and sentences in one space of {model.dim} dimensions.
 - image encoder: {model.image.encoder.kind}; text encoder: {model.text.encoder.kind}; similarity: {model.similarity.kind}
 - loss: {losses}
 - trained on {len(data.train.pictures)} pictures with {len(data.train.captions)} captions of `{data.train.root.name}`
-- made by vsekit {vsekit.__version__}, seed {settings.seed}
+- made by vsekit {vsekit.__version__}, seed {settings.seed}{bank if settings.querybank else ""}
 
 ## On the validation split ({len(data.val.pictures)} pictures, {len(data.val.captions)} captions)
 
