@@ -1,10 +1,10 @@
 """The model: two towers and a similarity, saved as one folder that needs nothing else.
 
-config.json         settings, and what rebuilding needs of the encoders
-model.safetensors   weights; those of a pip package that were not changed are left out
-vocab.json          or what else the tokenizer keeps
-querybank.safetensors   see `querybank`, where training was told to make one
-README.md           the model card (written by training)
+config.json             settings, and what rebuilding needs of the encoders
+model.safetensors       weights; those of a pip package that were not changed are left out
+vocab.json              or what else the tokenizer keeps
+querybank.safetensors   see `querybank`; where training was told to make one
+README.md               the model card (written by training)
 """
 
 from __future__ import annotations
