@@ -94,6 +94,14 @@ def test_other_weights_in_the_folder_end_the_bank(tmp_path: Path, collection: Pa
     assert load_model(folder).querybank is None
 
 
+def test_the_same_bank_is_the_same_bytes(tmp_path: Path) -> None:
+    bank = Querybank(torch.ones(2, 3), torch.zeros(2, 3), 0.05, 0.7)
+    for name in range(8):
+        (tmp_path / str(name)).mkdir()
+        bank.save(tmp_path / str(name))
+    assert len({(tmp_path / str(name) / FILE).read_bytes() for name in range(8)}) == 1
+
+
 def test_a_broken_bank_is_named(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"no bank")
     with pytest.raises(UserError, match="not a querybank"):

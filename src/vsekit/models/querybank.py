@@ -14,6 +14,7 @@ searched plays a part: an item's score stays what it is, whatever else is there.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,9 +55,9 @@ class Querybank:
 
     def save(self, folder: Path) -> None:
         tensors = {"images": self.images.half().contiguous(), "captions": self.captions.half().contiguous()}
-        metadata = {"temperature": repr(self.temperature), "weight": repr(self.weight)}
+        numbers = json.dumps({"temperature": self.temperature, "weight": self.weight})
         with atomic_path(folder / FILE) as temporary:
-            save_file(tensors, temporary, metadata)
+            save_file(tensors, temporary, {"numbers": numbers})  # several keys would be written in any order
 
     @classmethod
     def load(cls, folder: Path) -> Querybank | None:
@@ -65,9 +66,9 @@ class Querybank:
             return None
         try:
             with safe_open(folder / FILE, "pt") as file:
-                metadata = file.metadata()
+                numbers = json.loads(file.metadata()["numbers"])
                 images, captions = file.get_tensor("images").float(), file.get_tensor("captions").float()
-            return cls(images, captions, float(metadata["temperature"]), float(metadata["weight"]))
+            return cls(images, captions, float(numbers["temperature"]), float(numbers["weight"]))
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise UserError(
                 f"not a querybank: {error}", file=folder / FILE, remedy="Remove it for plain scores, or train again."
