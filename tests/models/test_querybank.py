@@ -119,3 +119,5 @@ def test_a_bank_for_sets_is_refused() -> None:
     on_sets = {"similarity": "scan", "image": {"pooling": "none"}, "text": {"pooling": "none"}}
     with pytest.raises(ValueError, match="compares sets"):
         RunSettings.model_validate(merged(TINY, {"model": on_sets, "querybank": {}}))
+    with pytest.raises(ValueError, match="compares sets"):
+        RunSettings.model_validate(merged(TINY, {"stages": {"second": {"model": on_sets}}, "querybank": {}}))

@@ -142,7 +142,7 @@ def source_of(
     source = collected(read(path, format=format, images=images, columns=columns, lacking=True), format)
     if source.missing and not source.pictures:
         raise UserError(
-            f"none of the {len(source.missing)} pictures of this collection is there, the first is {min(source.missing)}",
+            f"none of the {len(source.missing)} pictures of this collection is there, the first is {next(iter(source.missing))}",
             file=path,
             remedy="Put them there, or name their folder with --images. All problems at once: vse data check",
         )

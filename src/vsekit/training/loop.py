@@ -25,9 +25,8 @@ from vsekit.mining.sampler import OfflineSampler
 from vsekit.models.embed import embed_captions, embed_images
 from vsekit.models.inputs import ImageInputs
 from vsekit.models.model import VSE, load_model, set_frozen, take_weights
-from vsekit.models.querybank import Querybank
+from vsekit.models.querybank import Querybank, QuerybankSettings
 from vsekit.models.settings import ModelSettings
-from vsekit.parts import merged
 from vsekit.progress import QUIET, Progress
 from vsekit.training.card import write_card
 from vsekit.training.checkpoint import load_checkpoint, newest_checkpoint, read_state, save_checkpoint
@@ -133,7 +132,6 @@ class Trainer:
         self.watch = Watch()
         self.model: VSE | None = None
         self.loss: Loss | None = None
-        self.stage: Stage | None = None
 
     def close(self) -> None:
         self.metrics.close()
@@ -144,9 +142,10 @@ class Trainer:
     def run(self) -> dict[str, Any]:
         for index, name in enumerate(self.settings.stages):
             if index >= self.where.stage:
-                self._stage(index, name, self.settings.stages[name])
+                stage = self._stage(index, name, self.settings.stages[name])
         assert self.where.best is not None
-        self._keep_querybank()
+        if self.settings.querybank:
+            self._keep_querybank(self.settings.querybank, stage)
         end = {"event": "end", "best": self.where.best, "steps": self.where.steps}
         write_card(self.folder.model, self.settings, self.data, self.where.best)
         self.metrics.write(end)
@@ -157,19 +156,19 @@ class Trainer:
             self.progress.say(f"{len(broken)} broken pictures were replaced while training: {examples}")
         return end
 
-    def _keep_querybank(self) -> None:
-        settings, data, stage = self.settings.querybank, self.data, self.stage
-        if settings is None or stage is None:
-            return
+    def _keep_querybank(self, settings: QuerybankSettings, stage: Stage) -> None:
+        data, cpu = self.data, time.process_time()
         model = load_model(self.folder.model).to(self.fabric.device)
         pictures, captions = settings.sample(len(data.train.pictures)), settings.sample(len(data.train.captions))
         images: Any = embed_images(model, stage.inputs, pictures)
         texts: Any = embed_captions(model, data.train_texts, chosen=captions)
         Querybank(images, texts, settings.temperature, settings.weight).save(self.folder.model)
+        self.timings.write({"stage": "querybank", "cpu_seconds": time.process_time() - cpu})
+        self.timings.flushed()
 
-    def _stage(self, index: int, name: str, settings: StageSettings) -> None:
+    def _stage(self, index: int, name: str, settings: StageSettings) -> Stage:
         resumed = self.checkpoint is not None and self.where.stage == index
-        stage = self.stage = self._open(index, name, settings, resumed)
+        stage = self._open(index, name, settings, resumed)
         for epoch in range(self.where.epoch, settings.epochs):
             cpu = time.process_time()
             timing = self._epoch(stage, epoch)
@@ -184,13 +183,14 @@ class Trainer:
             if self.where.epoch == settings.epochs:
                 break
         self.checkpoint = None
+        return stage
 
     def _open(self, index: int, name: str, settings: StageSettings, resumed: bool) -> Stage:
         """Builds what a stage works with, from the checkpoint or from where the stage says it starts."""
         sampler = self._sampler(name, settings, resumed)  # first, while the teacher is still there
         last_loss = self.loss
-        model_settings = self._model_settings(index)
-        changed = index > 0 and model_settings != self._model_settings(index - 1)
+        model_settings = self.settings.model_in(index)
+        changed = index > 0 and model_settings != self.settings.model_in(index - 1)
         self.model = model = self._starting_model(index, settings, model_settings, resumed)
         frozen = set_frozen(model, settings.freeze)
         share = getattr(model.text.encoder, "found_share", None)
@@ -222,13 +222,6 @@ class Trainer:
                 self.folder.create()
             mined_lists(settings.mine, self.model, self.folder.model, self.data, lists, self.progress)
         return mined_sampler(settings.mine, self.data, lists, self.progress)
-
-    def _model_settings(self, index: int) -> ModelSettings:
-        """The run's model with the changes of all stages up to `index`."""
-        settings = self.settings.model.model_dump(mode="json")
-        for stage in list(self.settings.stages.values())[: index + 1]:
-            settings = merged(settings, stage.model)
-        return ModelSettings.model_validate(settings)
 
     def _starting_model(self, index: int, stage: StageSettings, settings: ModelSettings, resumed: bool) -> VSE:
         torch.manual_seed(self.settings.seed + index)

@@ -15,7 +15,7 @@ from vsekit.data.views import ViewSettings
 from vsekit.losses import LossSettings
 from vsekit.models.querybank import QuerybankSettings
 from vsekit.models.settings import ModelSettings
-from vsekit.parts import ONE_OF, Part, Settings
+from vsekit.parts import ONE_OF, Part, Settings, merged
 
 
 class AdamSettings(Part):
@@ -159,8 +159,14 @@ class RunSettings(Settings):
 
     @model_validator(mode="after")
     def _bank_of_vectors(self) -> RunSettings:
-        if self.querybank and self.model.similarity.build().on_sets:
-            raise ValueError(
-                f"querybank keeps one vector an item, but similarity '{self.model.similarity.kind}' compares sets"
-            )
+        similarity = self.model_in(len(self.stages) - 1).similarity if self.querybank else None
+        if similarity and similarity.build().on_sets:
+            raise ValueError(f"querybank keeps one vector an item, but similarity '{similarity.kind}' compares sets")
         return self
+
+    def model_in(self, stage: int) -> ModelSettings:
+        """The run's model with the changes of all stages up to this one."""
+        settings = self.model.model_dump(mode="json")
+        for changes in list(self.stages.values())[: stage + 1]:
+            settings = merged(settings, changes.model)
+        return ModelSettings.model_validate(settings)
