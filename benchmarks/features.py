@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from vsekit.data.features import extract
 from vsekit.data.pairs import Picture
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.image.efficientnet_lite import EfficientNetLiteSettings
+from vsekit.features.store import extract
 
 BATCH = 8
 

@@ -33,7 +33,6 @@ import numpy as np
 import torch
 import yaml
 
-from vsekit.data.features import FeatureStore, extract
 from vsekit.data.pairs import Pairs
 from vsekit.data.readers import read
 from vsekit.data.views import view_settings
@@ -43,6 +42,7 @@ from vsekit.evaluation.metrics import Metrics, query_ranks
 from vsekit.evaluation.models import score_runs
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.scorers import Average
+from vsekit.features.store import FeatureStore, extract
 from vsekit.files import write_json, write_npy
 from vsekit.parts import merged
 from vsekit.progress import Progress

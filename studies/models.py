@@ -28,7 +28,7 @@ from vsekit.files import write_json
 from vsekit.memory import keep_freed_memory
 from vsekit.models.model import load_model
 from vsekit.progress import Progress
-from vsekit.reproduce import Collections, Reproduced, reproduce
+from vsekit.recipes.reproduce import Collections, Reproduced, reproduce
 
 RESULTS = Path(__file__).parent / "results" / "flickr8k-models"
 #: Queries of each kind in a gallery, and answers of each.

@@ -22,7 +22,7 @@ from vsekit.progress import Progress
 from vsekit.search.calibration import calibrate_pairs
 from vsekit.training.loop import train
 
-OUT = Path(__file__).parents[1] / "src" / "vsekit" / "search" / "starter"
+OUT = Path(__file__).parents[1] / "src" / "vsekit" / "models" / "starter"
 NOTE = """
 ## What to know
 

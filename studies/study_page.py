@@ -17,8 +17,8 @@ import numpy as np
 
 from studies.claims import difference, epochs_to, mean_curve, overtaking, seed_variance
 from studies.matrix import Study
+from vsekit.drawing import charts
 from vsekit.files import write_text
-from vsekit.report import charts
 
 COLOURS = {"var(--one)": "#2f6db3", "var(--two)": "#c2571a", "var(--good)": "#3b8a4a", "var(--bad)": "#a8324a"}
 COLOURS |= {"var(--soft)": "#777777", "var(--line)": "#bbbbbb", "currentColor": "#555555"}

@@ -20,7 +20,7 @@ from vsekit.errors import UserError
 from vsekit.evaluation.models import embedded
 from vsekit.models.model import load_model
 from vsekit.recipes import datasets
-from vsekit.reproduce import WAYS, Plan, Run, reproduce
+from vsekit.recipes.reproduce import WAYS, Plan, Run, reproduce
 from vsekit.training.run import read_metrics
 
 PLAIN = "vsepp:3.11"

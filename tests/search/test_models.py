@@ -12,12 +12,12 @@ from PIL import Image
 from tests.models.conftest import VIEW, WORDS, sets, settings
 
 import vsekit.models.model as model_module
-from vsekit.data.features import extract
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError
 from vsekit.evaluation.models import embedded, score_runs
+from vsekit.features.store import extract
 from vsekit.models.embedder import Embedder
 from vsekit.models.model import VSE, load_model
 from vsekit.search.models import SearchModel, VSEModel, is_model, load_search_model
@@ -158,7 +158,7 @@ def test_starter_is_the_model_in_the_package(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(model_module, "__file__", str(fake))
     with pytest.raises(UserError, match="no starter model"):
         load_search_model("starter")
-    tiny.model.save(tmp_path / "vsekit" / "search" / "starter")
+    tiny.model.save(tmp_path / "vsekit" / "models" / "starter")
     assert load_search_model("starter").name == "starter"
     assert load_search_model("starter").fingerprint == tiny.fingerprint
     assert load_model(Path("starter")).fingerprint() == tiny.model.fingerprint()

@@ -11,7 +11,7 @@ from vsekit.data.readers import read
 from vsekit.evaluation.models import score_runs
 from vsekit.evaluation.protocols import evaluate
 from vsekit.parts import merged
-from vsekit.reproduce import Reproduced
+from vsekit.recipes.reproduce import Reproduced
 from vsekit.training.loop import train
 from vsekit.training.settings import RunSettings
 

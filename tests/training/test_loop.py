@@ -12,10 +12,10 @@ from PIL import Image
 from tests.training.conftest import TINY, write_precomputed
 
 import vsekit
-from vsekit.data.features import FeatureStore
 from vsekit.data.readers import read
 from vsekit.data.text import Vocabulary
 from vsekit.errors import UserError
+from vsekit.features.store import FeatureStore
 from vsekit.models.inputs import image_inputs
 from vsekit.models.model import VSE, load_model, take_weights
 from vsekit.parts import merged

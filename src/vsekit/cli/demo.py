@@ -22,7 +22,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Draw a sample collection, train on it, evaluate, mine, write a report and an index. Offline, about two minutes."""
-    from vsekit.demo import demo as run
+    from vsekit.demo.story import demo as run
     from vsekit.progress import Progress
 
     result = run(
@@ -34,7 +34,7 @@ def demo(
     from rich.console import Console
     from rich.table import Table
 
-    from vsekit.report.demo import HEADER
+    from vsekit.demo.page import HEADER
 
     table = Table(box=None, pad_edge=False, title=f"{len(result.test.pictures)} held-out scenes", title_justify="left")
     for i, name in enumerate(HEADER):

@@ -58,12 +58,12 @@ def features(
     """
     import torch
 
-    from vsekit.data.features import extract
     from vsekit.data.views import view_settings
     from vsekit.encoders.image import encoder_settings
     from vsekit.encoders.text import text_encoder_settings
     from vsekit.errors import UserError
-    from vsekit.models.texts import extract_splits
+    from vsekit.features.store import extract
+    from vsekit.features.texts import extract_splits
     from vsekit.parts import apply_sets
     from vsekit.progress import Progress
 

@@ -76,8 +76,8 @@ def read_pairs(
     data: Path, format: str | None, images: Path | None, columns: str | None, features: Path | None, *splits: str
 ) -> Pairs:
     """The collection that --data, --format, --images, --columns and --features name, or only some splits of it."""
-    from vsekit.data.features import FeatureStore
     from vsekit.data.readers import read
+    from vsekit.features.store import FeatureStore
 
     pairs = read(data, format=format, columns=columns_dict(columns), images=images)
     if splits:

@@ -41,7 +41,7 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write one self-contained page about a run: results, curves, retrievals, and the papers' diagnostics."""
-    from vsekit.data.features import FeatureStore
+    from vsekit.features.store import FeatureStore
     from vsekit.progress import Progress
     from vsekit.report.run import write_run_report
 

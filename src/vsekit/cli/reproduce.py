@@ -53,7 +53,7 @@ def reproduce(
     Finished runs are not trained again; interrupted ones go on. Ensembles train and average their members.
     """
     from vsekit.progress import Progress
-    from vsekit.reproduce import reproduce as run
+    from vsekit.recipes.reproduce import reproduce as run
 
     results = run(
         rows,

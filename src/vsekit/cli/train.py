@@ -62,7 +62,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model: RECIPE on a collection, into a run folder that can be resumed, evaluated and used."""
-    from vsekit.data.features import FeatureStore
+    from vsekit.features.store import FeatureStore
     from vsekit.progress import Progress
     from vsekit.recipes import load_settings
     from vsekit.report.run import write_run_report

@@ -15,9 +15,9 @@ import torch
 from PIL import Image
 
 from vsekit.data.text import Ragged
+from vsekit.drawing.page import picture, row, table
 from vsekit.models.model import VSE
 from vsekit.parts import Sets
-from vsekit.report.page import picture, row, table
 from vsekit.similarity.cross_attention import CrossAttention
 
 

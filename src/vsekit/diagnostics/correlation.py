@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vsekit.report.charts import heatmap
-from vsekit.report.page import halves
+from vsekit.drawing.charts import heatmap
+from vsekit.drawing.page import halves
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vsekit.diagnostics.scores import ROWS
-from vsekit.report.charts import bars
+from vsekit.drawing.charts import bars
 
 LAST = (1, 5, 10, 50, 200)  # ranks that end an interval
 

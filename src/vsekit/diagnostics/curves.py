@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vsekit.report.charts import lines
+from vsekit.drawing.charts import lines
 
 POINTS = 300  # of a curve; longer ones are averaged piece by piece
 

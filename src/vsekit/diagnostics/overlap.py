@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vsekit.diagnostics.scores import ROWS
-from vsekit.report.charts import areas
+from vsekit.drawing.charts import areas
 
 
 @dataclass(frozen=True)

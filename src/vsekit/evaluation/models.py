@@ -12,11 +12,11 @@ from torch import Tensor
 from vsekit.data.pairs import Pairs
 from vsekit.data.text import Ragged
 from vsekit.evaluation.scorers import Average, Less, Scorer, scorer
+from vsekit.features.texts import TextStates
 from vsekit.models.embed import embed_captions, embed_images
 from vsekit.models.inputs import ImageInputs, image_inputs
 from vsekit.models.model import VSE, load_model
 from vsekit.models.querybank import Querybank, hubness
-from vsekit.models.texts import TextStates
 from vsekit.progress import QUIET, Progress
 
 #: Items whose scores with the whole bank are held at a time.

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from vsekit.data.text import Ragged
+from vsekit.features.texts import TextStates
 from vsekit.models.inputs import ImageInputs
 from vsekit.models.model import VSE
-from vsekit.models.texts import TextStates
 from vsekit.parts import Sets
 from vsekit.progress import Update
 

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vsekit.data.features import weights_fingerprint
 from vsekit.data.pairs import Pairs
 from vsekit.data.pictures import PictureLoader
 from vsekit.data.views import ViewSettings, normalised
 from vsekit.encoders.base import ImageEncoder
 from vsekit.errors import UserError
+from vsekit.features.cache import stored_features
+from vsekit.features.store import weights_fingerprint
 from vsekit.models.model import VSE
-from vsekit.models.stored import stored_features
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress
 
@@ -145,7 +145,8 @@ def image_inputs(
         _refuse_other_features(encoder, pairs, frozen)
         return FeatureInputs(pairs, encoder.dim, training=training)
     if frozen and (view.deterministic or crops) and (training or encoder.weights_from):
-        stored, broken = stored_features(model, pairs, view, progress, crops=crops or 1, keep_broken=training)
+        spec = model.settings.image.encoder.model_dump(mode="json")
+        stored, broken = stored_features(encoder, spec, pairs, view, progress, crops=crops or 1, keep_broken=training)
         return FeatureInputs(stored, training=training, broken=broken)
     return PixelInputs(pairs, view, encoder, training=training)
 

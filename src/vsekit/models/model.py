@@ -19,11 +19,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from vsekit.data.features import weights_fingerprint
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder, Tokenizer
 from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError
+from vsekit.features.store import weights_fingerprint
 from vsekit.files import atomic_path, fingerprint, write_json
 from vsekit.models.querybank import Querybank, remove_querybank
 from vsekit.models.settings import ModelSettings
@@ -196,7 +196,7 @@ def model_folder(path: Path | str) -> Path:
     """The model folder of a run folder or of itself; that of the model that comes with vsekit for the name "starter"."""
     path = Path(path)
     if str(path) == STARTER:
-        path = Path(__file__).parents[1] / "search" / STARTER
+        path = Path(__file__).parent / STARTER
         if not (path / "config.json").is_file():
             raise UserError(
                 "this installation has no starter model",

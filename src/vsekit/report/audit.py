@@ -9,8 +9,8 @@ import numpy as np
 
 from vsekit.diagnostics.audit import Audit
 from vsekit.diagnostics.duplicates import Duplicate
+from vsekit.drawing.page import cards, note, page, paragraph, section, shown, tiles, versus
 from vsekit.files import write_text
-from vsekit.report.page import cards, note, page, paragraph, section, shown, tiles, versus
 
 OWN_SHOWN = 3  # own captions under a picture
 

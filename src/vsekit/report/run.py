@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from vsekit.data.features import FeatureStore
 from vsekit.data.pairs import Pairs
 from vsekit.data.views import ViewSettings, crops, normalised, resized
 from vsekit.diagnostics.attention import Attention, attends, attention
@@ -29,6 +28,7 @@ from vsekit.evaluation.models import embedded, model_scorer
 from vsekit.evaluation.positives import Positives
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.significance import confidence
+from vsekit.features.store import FeatureStore
 from vsekit.files import write_text
 from vsekit.models.inputs import FeatureInputs, ImageInputs, image_inputs
 from vsekit.models.model import VSE, load_model

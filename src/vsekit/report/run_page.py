@@ -16,8 +16,7 @@ from vsekit.diagnostics.curves import draw_curves
 from vsekit.diagnostics.galleries import Gallery, Retrieval
 from vsekit.diagnostics.overlap import draw_overlap
 from vsekit.diagnostics.words import draw_words
-from vsekit.evaluation.metrics import Metrics
-from vsekit.report.page import (
+from vsekit.drawing.page import (
     beside,
     cards,
     charts,
@@ -35,6 +34,7 @@ from vsekit.report.page import (
     tiles,
     versus,
 )
+from vsekit.evaluation.metrics import Metrics
 
 if TYPE_CHECKING:
     from vsekit.report.run import RunReport

@@ -80,7 +80,7 @@ def write_sheet(path: Path, title: str, answer: Answer, whys: Sequence[Why] = ()
 def html(title: str, answer: Answer, images: Sequence[Image.Image | None], whys: Sequence[Why] = ()) -> str:
     """A page that needs nothing else."""
     from vsekit.diagnostics.words import Words, draw_words
-    from vsekit.report.page import note, page, picture
+    from vsekit.drawing.page import note, page, picture
 
     figures = []
     for i, (hit, image) in enumerate(zip(answer.hits, images)):

@@ -13,10 +13,10 @@ from vsekit.data.text import Ragged
 from vsekit.errors import UserError
 from vsekit.evaluation.models import embedded, model_scorer
 from vsekit.evaluation.protocols import evaluate
+from vsekit.features.texts import TextStates, stored_texts
 from vsekit.mining.sampler import OfflineSampler
 from vsekit.models.inputs import ImageInputs, image_inputs
 from vsekit.models.model import VSE
-from vsekit.models.texts import TextStates, stored_texts
 from vsekit.progress import Progress
 from vsekit.training.settings import RunSettings, StageSettings
 from vsekit.training.step import Batch, OfflineBatch

@@ -1,4 +1,4 @@
-"""Features made elsewhere or by `vsekit.data.features`, handed on as they are: (B, d) or (B, N, d) → `Sets`."""
+"""Features made elsewhere or by `vsekit.features.store`, handed on as they are: (B, d) or (B, N, d) → `Sets`."""
 
 from __future__ import annotations
 

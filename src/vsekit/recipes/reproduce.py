@@ -297,8 +297,8 @@ class Collections:
         return self.paths[form], self._pairs[form]
 
     def _read(self, path: Path, form: str) -> Pairs:
-        from vsekit.data.features import FeatureStore
         from vsekit.data.readers import read
+        from vsekit.features.store import FeatureStore
 
         pairs = read(path, **self.reading)
         # Of several collections, one that came with features, or whose pictures are read as such, has no use for more.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vsekit.drawing.charts import histogram, lines
+from vsekit.drawing.page import beside, folded, listed, page, picture, query, row, section, table
 from vsekit.files import write_text
-from vsekit.report.charts import histogram, lines
-from vsekit.report.page import beside, folded, listed, page, picture, query, row, section, table
 from vsekit.training.run import read_metrics
 
 if TYPE_CHECKING:
-    from vsekit.demo import Answer, Demo
+    from vsekit.demo.story import Answer, Demo
 
 HEADER = ("", "i→t R@1", "R@5", "R@10", "Med r", "t→i R@1", "R@5", "R@10", "Med r", "rsum")
 

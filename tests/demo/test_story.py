@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vsekit.demo import demo
+from vsekit.demo.story import demo
 
 SMALL = ("stages.main.epochs=2", "stages.main.loss.epochs=1", "model.dim=32", "model.text.encoder.dim=32")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
-from vsekit.data.features import extract, identities_of, weights_fingerprint
 from vsekit.data.pairs import Pairs
 from vsekit.data.views import ViewSettings
+from vsekit.encoders.base import ImageEncoder
+from vsekit.features.store import extract, identities_of, weights_fingerprint
 from vsekit.files import fingerprint
-from vsekit.models.model import VSE
 from vsekit.progress import Progress
 
 
@@ -20,18 +21,25 @@ def cache_folder() -> Path:
 
 
 def stored_features(
-    model: VSE, pairs: Pairs, view: ViewSettings, progress: Progress, *, crops: int = 1, keep_broken: bool = False
+    encoder: ImageEncoder,
+    spec: dict[str, Any],
+    pairs: Pairs,
+    view: ViewSettings,
+    progress: Progress,
+    *,
+    crops: int = 1,
+    keep_broken: bool = False,
 ) -> tuple[Pairs, dict[str, str]]:
-    """The pairs with the features of the model's image encoder under `view`, from the cache where they are there.
+    """The pairs with the features of an image encoder under `view`, from the cache where they are there.
 
+    spec: the encoder's settings.
     crops: of a random view, how many are kept of each picture.
 
     Also the pictures that can't be read, with the reason; without `keep_broken` they are an error.
     """
-    spec = model.settings.image.encoder.model_dump(mode="json")
     name = fingerprint(
         spec,
-        weights_fingerprint(model.image.encoder),
+        weights_fingerprint(encoder),
         view.model_dump(mode="json"),
         *([crops] if crops > 1 else []),
         [picture.id for picture in pairs.pictures],
@@ -40,7 +48,7 @@ def stored_features(
     folder = cache_folder() / "features" / name
     with progress.bar(f"Features ({view.kind})", "pictures") as bar:
         store = extract(
-            model.image.encoder,
+            encoder,
             spec,
             pairs.pictures,
             view,

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from vsekit.report.page import exact
+from vsekit.drawing.page import exact
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 420, 240, 44, 34, 22, 10
 COLOURS = ("var(--one)", "var(--two)", "var(--good)", "var(--bad)", "var(--soft)")

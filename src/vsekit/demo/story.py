@@ -96,7 +96,7 @@ def demo(
     progress: Progress = QUIET,
 ) -> Demo:
     """Runs the story into `out`. An interrupted run goes on where it was; a finished one is made anew."""
-    from vsekit.report.demo import write_report
+    from vsekit.demo.page import write_report
     from vsekit.search.indexing import index
 
     settings = load_settings(RECIPE, [f"seed={seed}", *sets])

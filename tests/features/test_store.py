@@ -16,13 +16,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from vsekit.data import features
-from vsekit.data.features import FeatureStore, extract
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.views import ViewSettings, chosen_crops, cut, normalised, resized
 from vsekit.encoders.base import ImageEncoder
 from vsekit.encoders.image.small_cnn import SmallCNN, SmallCNNSettings
 from vsekit.errors import UserError
+from vsekit.features import store as features
+from vsekit.features.store import FeatureStore, extract
 from vsekit.parts import Sets
 
 SPEC = {"kind": "small_cnn", "widths": [4, 8], "pixels": 16}
@@ -69,7 +69,7 @@ def by_hand(
 
 @pytest.mark.parametrize("name", ["1C", "10C"])
 @pytest.mark.parametrize("output", ["pooled", "grid"])
-def test_features_are_the_mean_over_the_crops(tmp_path: Path, pictures: list[Picture], name: str, output: str) -> None:
+def test_store_are_the_mean_over_the_crops(tmp_path: Path, pictures: list[Picture], name: str, output: str) -> None:
     net, settings = encoder(output), view(name)
     store = extract(net, SPEC, pictures, settings, tmp_path / "out", batch_size=4)
     assert store.axes == ["picture", "place", "feature"] if output == "grid" else ["picture", "feature"]
@@ -109,7 +109,7 @@ def test_the_encoder_is_left_in_the_mode_it_came_in_and_unchanged(tmp_path: Path
     assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
 
 
-def test_features_are_memory_mapped(tmp_path: Path, pictures: list[Picture]) -> None:
+def test_store_are_memory_mapped(tmp_path: Path, pictures: list[Picture]) -> None:
     extract(encoder(), SPEC, pictures, view(), tmp_path / "out")
     assert isinstance(FeatureStore.open(tmp_path / "out").features, np.memmap)
 
@@ -172,7 +172,7 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[1])
-import test_features as t
+import test_store as t
 t.features.FLUSH_SECONDS = 0.05
 folder = Path(sys.argv[2])
 pictures = t.make_pictures(folder / "pictures")

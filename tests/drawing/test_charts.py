@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vsekit.report.charts import _log_ticks, _ticks, bars, heatmap, histogram, lines
+from vsekit.drawing.charts import _log_ticks, _ticks, bars, heatmap, histogram, lines
 
 
 def test_ticks_are_round_inside_the_range_and_few() -> None:

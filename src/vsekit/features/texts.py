@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from vsekit.data.features import FLUSH_SECONDS, weights_fingerprint
 from vsekit.data.pairs import Pairs
 from vsekit.data.text import Ragged
 from vsekit.encoders.base import TextEncoder
 from vsekit.encoders.text.transformer import TransformerSettings
 from vsekit.errors import UserError
+from vsekit.features.cache import cache_folder
+from vsekit.features.store import FLUSH_SECONDS, weights_fingerprint
 from vsekit.files import fingerprint, write_json, write_npy
-from vsekit.models.stored import cache_folder
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress
 

@@ -1,0 +1,5 @@
+"""`python -m vsekit …` is `vse …`."""
+
+from vsekit.cli import main
+
+main()

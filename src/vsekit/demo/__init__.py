@@ -1,0 +1,1 @@
+"""`vse demo`: the whole story on a generated sample."""

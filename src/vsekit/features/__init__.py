@@ -1,0 +1,1 @@
+"""What frozen encoders make of pictures and sentences: computed once, kept, and read like the pictures themselves."""
