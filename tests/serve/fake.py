@@ -9,6 +9,7 @@ and of a picture the colour it is mostly made of.
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 import zlib
@@ -189,12 +190,13 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=30.0)
     parser.add_argument("--log", default="off")
     parser.add_argument("--seconds", type=float, default=0.0, help="that a call of the encoder takes")
+    parser.add_argument("--limits", default="{}", help="as JSON")
     options = parser.parse_args()
     listener = bind("127.0.0.1", options.port)
     print(address(listener), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         load = lambda: generated(Path(folder), options.items, seconds=options.seconds, files=500)  # noqa: E731
-        limits = Limits(rate=options.rate)
+        limits = Limits(**{"rate": options.rate, **json.loads(options.limits)})
         serve(load, listener, token=options.token, log=options.log, limits=limits)
 
 

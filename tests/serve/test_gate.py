@@ -17,6 +17,7 @@ from vsekit.search.searcher import Searcher
 from vsekit.serve.gate import BODY, HEADERS, Gate
 from vsekit.serve.limits import Limits
 from vsekit.serve.metrics import Metrics
+from vsekit.serve.sessions import Sessions
 
 TOKEN = "correct horse battery staple"
 
@@ -71,6 +72,64 @@ def test_the_token_is_exchanged_for_a_cookie_that_does_not_hold_it(guarded: http
         assert browser.get("/api/items/p000000/thumbnail").status_code == 200
         browser.delete("/api/session")
         assert asked(browser) == 401
+
+
+def test_a_closed_session_is_closed_for_every_copy_of_its_cookie(guarded: httpx.Client) -> None:
+    with httpx.Client(base_url=guarded.base_url) as browser:
+        browser.post("/api/session", json={"token": TOKEN})
+        (value,) = browser.cookies.values()
+        copy = {"Cookie": f"vsekit_session={value}"}
+        assert asked(guarded, headers=copy) == 200
+        browser.delete("/api/session")
+        assert asked(guarded, headers=copy) == 401
+
+
+@pytest.mark.parametrize(
+    "foreign", ["{bad", "a[b]=c", 'theme="dark', "x=1; =; ;;", "vsekit_session=of-another-server", "ü=é", "a=b,c d"]
+)
+def test_cookies_of_other_servers_on_the_same_host_do_not_end_a_session(foreign: str, guarded: httpx.Client) -> None:
+    with httpx.Client(base_url=guarded.base_url) as browser:
+        browser.post("/api/session", json={"token": TOKEN})
+        (value,) = browser.cookies.values()
+    for header in (f"{foreign}; vsekit_session={value}", f"vsekit_session={value}; {foreign}"):
+        assert asked(guarded, headers={"Cookie": header.encode()}) == 200
+
+
+ELSEWHERE: list[dict[str, str]] = [
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://localhost:1"},
+    {"Origin": "http://[half"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": "cross-site", "Origin": "http://HERE"},
+]
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE)
+def test_a_page_of_another_site_can_not_write(headers: dict[str, str], client: httpx.Client) -> None:
+    here = f"{client.base_url.host}:{client.base_url.port}"
+    headers = {name: value.replace("HERE", here) for name, value in headers.items()}
+    answers = [
+        client.post("/api/search", json={"query": "red"}, headers=headers),
+        client.post("/api/search/picture", files={"file": ("x", b"x")}, headers=headers),
+        client.post("/api/session", json={"token": ""}, headers=headers),
+        client.delete("/api/session", headers=headers),
+    ]
+    assert [answer.status_code for answer in answers] == [403] * 4
+    assert client.get("/api/status", headers=headers).status_code == 200
+
+
+def test_the_servers_own_page_and_programs_can_write(client: httpx.Client) -> None:
+    here = f"{client.base_url.host}:{client.base_url.port}"
+    for headers in ({}, {"Origin": f"http://{here}"}, {"Origin": f"http://{here}", "Sec-Fetch-Site": "same-origin"},
+                    {"Sec-Fetch-Site": "none"}, {"Origin": f"http://{here}".upper()}):  # fmt: skip
+        assert asked(client, headers=headers) == 200
+    # Behind a proxy that speaks HTTPS, the port is the scheme's own on both sides.
+    proxied = {"Origin": "https://photos.example", "Host": "photos.example"}
+    assert asked(client, headers=proxied) == 200
+    assert asked(client, headers={**proxied, "Host": "photos.example:443"}) == 200
+    assert asked(client, headers={**proxied, "Host": "photos.example:80"}) == 403
 
 
 def test_without_a_token_a_session_needs_none(client: httpx.Client) -> None:
@@ -179,6 +238,34 @@ def test_a_body_that_does_not_come_is_not_waited_for(searcher: Searcher) -> None
         assert upload(client, announced=50_000, sent=100)[0] == 408
 
 
+def test_a_body_that_drips_is_not_waited_for_either(searcher: Searcher) -> None:
+    with serving(searcher, limits=Limits(body_seconds=0.3)) as client:
+        address = (client.base_url.host, client.base_url.port)
+        with socket.create_connection(address) as connection:
+            connection.sendall(b"POST /api/search HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+            connection.settimeout(0.05)
+            for _ in range(200):  # ten seconds, were it not cut off
+                try:
+                    answer = connection.recv(4096)
+                    break
+                except TimeoutError:
+                    connection.sendall(b" ")
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_who_still_sends_a_request_keeps_nobody_out(searcher: Searcher) -> None:
+    with serving(searcher, limits=Limits(concurrent=2)) as client:
+        address = (client.base_url.host, client.base_url.port)
+        half = [socket.create_connection(address) for _ in range(10)]
+        for connection in half:
+            connection.sendall(b"POST /api/search HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        while "in_flight 11.0" not in client.get("/metrics").text:
+            pass
+        assert asked(client) == 200
+        for connection in half:
+            connection.close()
+
+
 def test_the_log_has_a_line_for_a_request_and_no_query_unless_told(
     searcher: Searcher, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -206,7 +293,7 @@ def test_a_request_that_the_servers_end_cuts_off_is_told_so() -> None:
     async def receive() -> Any:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    gate = Gate(cut_off, limits=Limits(), metrics=Metrics(dict))
+    gate = Gate(cut_off, limits=Limits(), metrics=Metrics(dict), sessions=Sessions())
     scope = {
         "type": "http",
         "method": "GET",

@@ -21,7 +21,7 @@ from vsekit.search.query import parse
 from vsekit.search.searcher import Searcher
 from vsekit.serve import pictures, shapes
 from vsekit.serve.engine import Ask, Engine
-from vsekit.serve.gate import COOKIE, LOG, Gate, cookie_value
+from vsekit.serve.gate import LOG, Gate
 from vsekit.serve.limits import Limits
 from vsekit.serve.metrics import Metrics
 from vsekit.serve.problems import ProblemError, handle_problems
@@ -36,6 +36,7 @@ from vsekit.serve.schemas import (
     WhyIn,
     WhyOut,
 )
+from vsekit.serve.sessions import COOKIE, Sessions
 from vsekit.serve.static import cached, page_routes
 
 KindOption = Literal["image", "caption"]
@@ -77,7 +78,7 @@ def create_app(
     """The app. See `Engine` for load and failed, `Gate` for token, hosts and log."""
     limits = limits or Limits()
     metrics = Metrics(lambda: shapes.sizes(engine.searcher.store) if engine.ready else {})
-    engine = Engine(load, limits, metrics, failed)
+    engine, sessions = Engine(load, limits, metrics, failed), Sessions()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -95,10 +96,10 @@ def create_app(
         redoc_url=None,
     )
     handle_problems(app)
-    app.add_middleware(Gate, limits=limits, metrics=metrics, token=token, hosts=hosts, log=log)
+    app.add_middleware(Gate, limits=limits, metrics=metrics, sessions=sessions, token=token, hosts=hosts, log=log)
     _add_search(app, engine, limits, metrics)
     _add_items(app, engine, limits)
-    _add_server(app, engine, metrics, token)
+    _add_server(app, engine, metrics, sessions, token)
     app.router.routes.extend(page_routes())
     _describe_token(app)
     return app
@@ -241,7 +242,7 @@ def _add_items(app: FastAPI, engine: Engine, limits: Limits) -> None:
         return StreamingResponse(_pieces(engine, content), media_type=media_type, headers=headers)
 
 
-def _add_server(app: FastAPI, engine: Engine, metrics: Metrics, token: str | None) -> None:
+def _add_server(app: FastAPI, engine: Engine, metrics: Metrics, sessions: Sessions, token: str | None) -> None:
     kept: tuple[float, bytes] = (-STATUS_SECONDS, b"")
 
     @app.get(
@@ -265,11 +266,12 @@ def _add_server(app: FastAPI, engine: Engine, metrics: Metrics, token: str | Non
             raise ProblemError(401, "this is not the server's token", "It is what vse serve --token was given.")
         response = Response(status_code=204)
         secure = request.url.scheme == "https"
-        response.set_cookie(COOKIE, cookie_value(token), httponly=True, samesite="strict", secure=secure)
+        response.set_cookie(COOKIE, sessions.open(), httponly=True, samesite="strict", secure=secure)
         return response
 
     @app.delete("/api/session", operation_id="close_session", tags=["server"], status_code=204, responses=problems())
-    async def close_session() -> Response:
+    async def close_session(request: Request) -> Response:
+        sessions.close(request.headers.get("cookie", ""))
         response = Response(status_code=204)
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import json
 import logging
 import math
 import time
 from collections.abc import Collection
-from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -19,9 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vsekit.serve.limits import Limits, TokenBuckets
 from vsekit.serve.metrics import Metrics
 from vsekit.serve.problems import ProblemError, busy, problem
+from vsekit.serve.sessions import Sessions
 
 LOG = logging.getLogger("vsekit.serve")
-COOKIE = "vsekit_session"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH = frozenset({"/healthz", "/readyz"})
 #: Nothing may be fetched from elsewhere, and no other site may show, embed or read what is here.
@@ -35,12 +34,9 @@ HEADERS = {
 }
 BODY = 64 * 1024  # bytes of a request without a picture, and of what is around one
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 THUMBNAIL_COST = 0.05
-
-
-def cookie_value(token: str) -> str:
-    """What the cookie holds: proves the token without giving it away, and outlives a restart of the server."""
-    return hmac.new(token.encode(), b"vsekit session", hashlib.sha256).hexdigest()
+SLOWEST = 16 * 1024  # bytes a second of a body that keeps coming
 
 
 class Gate:
@@ -48,6 +44,7 @@ class Gate:
 
     Args:
         token: what API and metrics ask for, as a bearer token or a session's cookie; None for nothing.
+        sessions: the open ones.
         hosts: names the server may be called by; None for any. On loopback this is what keeps a foreign site whose name
             is made to point here (DNS rebinding) from reading the index.
         log: "off", "requests" for one line each, or "queries" for the words asked for, too.
@@ -59,6 +56,7 @@ class Gate:
         *,
         limits: Limits,
         metrics: Metrics,
+        sessions: Sessions,
         token: str | None = None,
         hosts: Collection[str] | None = None,
         log: str = "off",
@@ -66,9 +64,9 @@ class Gate:
         self.app, self.limits, self.metrics, self.log = app, limits, metrics, log
         self.hosts = None if hosts is None else frozenset(host.lower() for host in hosts)
         self._bearer = token.encode() if token else None
-        self._cookie = cookie_value(token).encode() if token else b""
+        self._sessions = sessions
         self._buckets = TokenBuckets(limits.rate, limits.burst) if limits.rate else None
-        self._in_flight = 0
+        self._in_flight = self._arriving = 0
         metrics.in_flight.set_function(lambda: self._in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,7 +113,10 @@ class Gate:
         headers = Headers(scope=scope)
         if self.hosts is not None and _hostname(headers.get("host", "")) not in self.hosts:
             return problem(421, "this server is not known by that name", "Name it with vse serve --allow-host.")
-        if self._in_flight > self.limits.concurrent:
+        if scope["method"] not in SAFE and _from_elsewhere(headers):
+            return problem(403, "another site may not ask this", "Use the server's own page, or a program.")
+        # Who still sends its request holds nobody else up.
+        if self._in_flight - self._arriving > self.limits.concurrent:
             return busy()
         if self._buckets and path.startswith("/api/"):
             client = scope["client"][0] if scope.get("client") else ""
@@ -136,11 +137,7 @@ class Gate:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._bearer or b""):
             return True
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return False
-        return cookie is not None and hmac.compare_digest(cookie.value.encode(), self._cookie)
+        return self._sessions.known(headers.get("cookie", ""))
 
     def _body_limit(self, path: str) -> int:
         return BODY + (self.limits.upload_bytes if path == "/api/search/picture" else 0)
@@ -149,18 +146,22 @@ class Gate:
         return ProblemError(413, f"the request has more than {self._body_limit(path):,} bytes", "Send less.")
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
-        """`receive` that counts the body as it comes, and does not wait for ever for the rest of it."""
+        """`receive` that counts the body as it comes, and does not wait for ever for the rest of it, however it drips."""
         limit, got, ended = self._body_limit(scope["path"]), 0, False
+        start = asyncio.get_running_loop().time()
 
         async def bounded() -> Message:
             nonlocal got, ended
             if ended:
                 return await receive()
+            self._arriving += 1
             try:
-                async with asyncio.timeout(self.limits.body_seconds):
+                async with asyncio.timeout_at(start + self.limits.body_seconds + got / SLOWEST):
                     message = await receive()
             except TimeoutError:
                 raise ProblemError(408, "the rest of the request did not come", "Send it in one go.") from None
+            finally:
+                self._arriving -= 1
             got += len(message.get("body", b""))
             ended = not message.get("more_body", False)
             if got > limit:
@@ -181,6 +182,22 @@ class Gate:
             words = f" {json.dumps(asked, ensure_ascii=False)}" if asked is not None else ""
             path = json.dumps(scope["path"], ensure_ascii=False)[1:-1]  # no line breaks in a line
             LOG.info("%s %s %s %d %.1f ms%s", client, scope["method"], path, status, 1e3 * seconds, words)
+
+
+def _from_elsewhere(headers: Headers) -> bool:
+    """Whether a browser sends this for a page of another site. Browsers say so, and programs say nothing."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None and site not in ("same-origin", "none"):
+        return True
+    if origin is None:
+        return False
+    try:
+        at = urlsplit(origin)
+        there = (at.hostname, at.port or {"http": 80, "https": 443}.get(at.scheme))
+        here = urlsplit(f"//{headers.get('host', '')}")
+        return there != (here.hostname, here.port or {"http": 80, "https": 443}.get(at.scheme))
+    except ValueError:  # a port that is no number
+        return True
 
 
 def _hostname(host: str) -> str:

@@ -28,7 +28,14 @@ class Limits(Settings):
     rerank: int = Field(default=200, ge=0, description="Hits that one query may have read again.")
     concurrent: int = Field(default=256, ge=1, description="Requests worked on at a time; further ones are sent away.")
     batch: int = Field(default=64, ge=1, description="Queries encoded in one call.")
-    body_seconds: float = Field(default=30, gt=0, description="Waiting for the next piece of a request's body.")
+    head_seconds: float = Field(default=15, gt=0, description="For the head of a request, from its first byte.")
+    body_seconds: float = Field(
+        default=30, gt=0, description="For the body of a request, and a second more for every 16 KiB that came."
+    )
+    connections: int = Field(default=2000, ge=1, description="Open at a time; as many as the process may have files.")
+    connections_per_client: int = Field(
+        default=128, ge=1, description="Of those, from one address; not counted behind a proxy."
+    )
     thumbnail_bytes: int = Field(default=64 * 2**20, ge=0, description="Memory that thumbnails are kept in.")
 
 

@@ -16,6 +16,7 @@ from vsekit.search.searcher import Searcher
 from vsekit.search.searcher import load_searcher as searcher_of
 from vsekit.search.stores import Store
 from vsekit.serve.app import create_app
+from vsekit.serve.connections import Connections, Seldom
 from vsekit.serve.gate import LOOPBACK
 from vsekit.serve.limits import Limits
 
@@ -92,11 +93,15 @@ def serve(
         server.should_exit = True
 
     hosts = {*LOOPBACK, host, *allow_hosts} if is_loopback(host) else {host, *allow_hosts} if allow_hosts else None
+    limits = limits or Limits()
     app = create_app(load, limits=limits, token=token, hosts=hosts, log=log, failed=failed)
     logging.getLogger("vsekit.serve").setLevel(logging.INFO)
+    for name in ("asyncio", "uvicorn.error"):
+        logging.getLogger(name).addFilter(Seldom())
     server = uvicorn.Server(
         uvicorn.Config(
             app,
+            http=Connections(limits, shared=behind_proxy).protocol,  # type: ignore[arg-type]  # called like the class
             log_config=None,
             access_log=False,
             proxy_headers=behind_proxy,

@@ -1,0 +1,155 @@
+"""Connections: who sends half a request is cut off in time, and nobody keeps the others out.
+
+uvicorn waits for ever for the rest of a request's head, and takes connections until the process has no files left. Here
+the head must come within `head_seconds`, and there are at most so many connections, in all and for each client. Where there
+are too many, the one whose request has been unfinished for longest makes room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from vsekit.serve.limits import Limits
+
+#: Files the process needs for anything but connections.
+OTHER_FILES = 256
+LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
+
+
+class Connections:
+    """The connections of one server. `protocol` is what uvicorn takes as `http`.
+
+    Args:
+        shared: whether many clients come from one address, as they do behind a proxy: then only the total is bounded.
+    """
+
+    def __init__(self, limits: Limits, *, shared: bool = False) -> None:
+        self.head_seconds = limits.head_seconds
+        self.most = min(limits.connections, _files() - OTHER_FILES)
+        self.most_of_one = self.most if shared else limits.connections_per_client
+        self.of: defaultdict[str, OrderedDict[Connection, None]] = defaultdict(OrderedDict)
+        self.all: OrderedDict[Connection, None] = OrderedDict()
+
+    def protocol(self, *args: Any, **options: Any) -> Connection:
+        return Connection(self, *args, **options)
+
+    def enter(self, connection: Connection) -> bool:
+        """Counts it, and makes room for it; False where there is none."""
+        mine = self.of[connection.peer]
+        room = (len(mine) < self.most_of_one or _cut(mine)) and (len(self.all) < self.most or _cut(self.all))
+        if room:
+            mine[connection] = self.all[connection] = None
+        return room
+
+    def leave(self, connection: Connection) -> None:
+        self.all.pop(connection, None)
+        mine = self.of[connection.peer]
+        mine.pop(connection, None)
+        if not mine:
+            del self.of[connection.peer]
+
+
+def _cut(connections: OrderedDict[Connection, None]) -> bool:
+    """Cuts off the oldest whose request has not come as a whole."""
+    found = next((connection for connection in connections if connection.unfinished), None)
+    if found is not None:
+        found.late()
+    return found is not None
+
+
+class Connection(H11Protocol):
+    """uvicorn's own, with a clock on the head of each request."""
+
+    def __init__(self, all: Connections, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.all, self.peer = all, ""
+        self._clock: asyncio.TimerHandle | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether more of a request must come before anything can be done."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.peer = self.client[0] if self.client else ""
+        if self.all.enter(self):
+            self._wind()
+        else:
+            transport.write(FULL)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._wind()
+        else:
+            self._stop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        self.all.leave(self)
+        super().connection_lost(exc)
+
+    def late(self) -> None:
+        """Cuts it off."""
+        self._stop()
+        self.all.leave(self)
+        if not self.transport.is_closing():
+            if self.conn.their_state is h11.IDLE and self.cycle is None:
+                self.transport.write(LATE)
+            self.transport.close()
+
+    def _wind(self) -> None:
+        if self._clock is None:
+            self._clock = self.loop.call_later(self.all.head_seconds, self.late)
+
+    def _stop(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+
+def _files() -> int:
+    """How many files the process may open, after asking for as many as it is allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # some systems allow less than they say
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return max(OTHER_FILES + 16, 65536 if soft == resource.RLIM_INFINITY else soft)
+
+
+class Seldom(logging.Filter):
+    """Lets a message through once in `seconds`, and says next time how often it came: a log that doesn't repeat itself."""
+
+    def __init__(self, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds, self._clock = seconds, clock
+        self._seen: dict[object, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = self._clock()
+        then, more = self._seen.get(record.msg, (now - self._seconds, 0))
+        if now - then < self._seconds:
+            self._seen[record.msg] = (then, more + 1)
+            return False
+        self._seen[record.msg] = (now, 0)
+        if more:
+            record.msg = f"{record.getMessage()} ({more} more like it in between)"
+            record.args = ()
+        return True
