@@ -44,11 +44,11 @@ def render(study: Study, docs: Path) -> None:
         "footing": "\n".join(_runs({name: found[name] for name in study.content["footing"] if name in found})),
         "curves": "\n\n".join(_curves(found, docs)),
         "finished": f"{sum(map(len, found.values()))} of {len(study.runs)}",
-        "cpu_hours": f"{sum(r['cpu_seconds'] for results in found.values() for r in results) / 3600:.1f}",
+        "cpu_hours": _shown(sum(r["cpu_seconds"] for results in found.values() for r in results) / 3600),
         "models": "\n".join(_models(models)),
         "without": "\n".join(_without(models["best"])) if "best" in models else "",
         "gallery": "\n".join(_gallery(models["best"])) if "best" in models else "",
-        "seed_sd": f"{pooled**0.5:.1f}",
+        "seed_sd": _shown(pooled**0.5),
     }
     for key, value in filled.items():
         text = text.replace(f"<!-- {key} -->", value)
@@ -65,17 +65,26 @@ def _number(kind: str, names: list[str], found: dict[str, Any], models: dict[str
         return "(not run yet)"
     results = [have[name] for name in names]
     if kind == "rsum":
-        return f"{np.mean([r['rsum'] for r in results[0]]):.1f}"
+        return _shown(np.mean([r["rsum"] for r in results[0]]))
     if kind == "minutes":
-        return f"{results[0]['cpu_minutes']:.0f}"
+        return _shown(results[0]["cpu_minutes"], 0)
     if kind == "weights":
-        return ", ".join(f"{rsum:.1f} at {weight}" for weight, rsum in results[0]["by_weight"].items())
+        return ", ".join(f"{_shown(rsum)} at {weight}" for weight, rsum in results[0]["by_weight"].items())
     if kind == "plain_r1":
-        return " and ".join(f"{results[0]['plain'][way]['r1']:.1f}" for way in ("i2t", "t2i"))
+        return " and ".join(_shown(results[0]["plain"][way]["r1"]) for way in ("i2t", "t2i"))
     if kind in ("model", "plain"):
-        return f"{results[0]['metrics' if kind == 'model' else 'plain']['rsum']:.1f}"
+        return _shown(results[0]["metrics" if kind == "model" else "plain"]["rsum"])
     d = difference([(1.0, results[0]), (-1.0, results[1])], pooled)
-    return f"{d.value:+.1f} ({d.low:+.1f} … {d.high:+.1f})"
+    return f"{_signed(d.value)} ({_signed(d.low)} … {_signed(d.high)})"
+
+
+def _shown(value: float, digits: int = 1, sign: str = "") -> str:
+    """Rounded to nine digits first: a mean that lies between two shown numbers gives the same one on every processor."""
+    return f"{round(float(value), 9):{sign}.{digits}f}"
+
+
+def _signed(value: float) -> str:
+    return _shown(value, sign="+")
 
 
 def _claims(study: Study, found: dict[str, Any], pooled: float) -> list[str]:
@@ -107,24 +116,44 @@ def _claim(claim: dict[str, Any], found: dict[str, Any], pooled: float) -> list[
     if "same" in claim:
         d = difference([(1.0, found[claim["same"]]), (-1.0, found[claim["as"]])], pooled)
         verdict = "holds: no difference seen" if d.verdict == "can't tell" else "does not: they differ"
-        return [claim["paper"], title, f"{d.value:+.1f}", f"{d.low:+.1f} … {d.high:+.1f}", seeds, verdict]
+        return [
+            claim["paper"],
+            title,
+            _signed(d.value),
+            f"{_signed(d.low)} … {_signed(d.high)}",
+            seeds,
+            verdict,
+        ]
     sides = [(1.0, found[claim["better"]]), (-1.0, found[claim["than"]])]
     if "beyond" in claim:
         sides += [(-1.0, found[claim["beyond"][0]]), (1.0, found[claim["beyond"][1]])]
     d = difference(sides, pooled)
-    return [claim["paper"], title, f"{d.value:+.1f}", f"{d.low:+.1f} … {d.high:+.1f}", seeds, d.verdict]
+    return [
+        claim["paper"],
+        title,
+        _signed(d.value),
+        f"{_signed(d.low)} … {_signed(d.high)}",
+        seeds,
+        d.verdict,
+    ]
 
 
 def _runs(found: dict[str, Any]) -> list[str]:
     lines = ["| run | what | features | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum | seeds | CPU-min | MiB |"]
     lines.append("|" + "---|" * 13)
     for name, results in sorted(found.items(), key=lambda item: -float(np.mean([r["rsum"] for r in item[1]]))):
-        cells = [f"{np.mean([r[way][k] for r in results]):.1f}" for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
+        cells = [_shown(np.mean([r[way][k] for r in results])) for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
         rsum = [r["rsum"] for r in results]
-        spread = f" ± {np.std(rsum, ddof=1):.1f}" if len(rsum) > 1 else ""
-        minutes = f"{np.mean([r['cpu_seconds'] for r in results]) / 60:.1f}"
+        spread = f" ± {_shown(np.std(rsum, ddof=1))}" if len(rsum) > 1 else ""
+        minutes = _shown(np.mean([r["cpu_seconds"] for r in results]) / 60)
         memory = f"{max(r['peak_mib'] for r in results)}"
-        what = [f"`{name}`", results[0]["about"], results[0]["features"], *cells, f"**{np.mean(rsum):.1f}**{spread}"]
+        what = [
+            f"`{name}`",
+            results[0]["about"],
+            results[0]["features"],
+            *cells,
+            f"**{_shown(np.mean(rsum))}**{spread}",
+        ]
         lines.append("| " + " | ".join([*what, str(len(results)), minutes, memory]) + " |")
     return lines
 
@@ -140,10 +169,10 @@ def _models(rows: dict[str, Any]) -> list[str]:
     lines.append("|" + "---|" * 11)
     for row in sorted(rows.values(), key=lambda row: -row["metrics"]["rsum"]):
         metrics = row["metrics"]
-        cells = [f"{metrics[way][k]:.1f}" for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
+        cells = [_shown(metrics[way][k]) for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
         low, high = metrics["ci"]["rsum"]
-        rsum = f"**{metrics['rsum']:.1f}** ({low:.0f}–{high:.0f})"
-        ending = f"{rsum} | {row['plain']['rsum']:.1f} | {row['cpu_minutes']:.1f}"
+        rsum = f"**{_shown(metrics['rsum'])}** ({_shown(low, 0)}–{_shown(high, 0)})"
+        ending = f"{rsum} | {_shown(row['plain']['rsum'])} | {_shown(row['cpu_minutes'])}"
         lines.append(f"| `{row['row']}` | {row['method']} | {' | '.join(cells)} | {ending} |")
     return lines
 
@@ -152,7 +181,7 @@ def _without(best: dict[str, Any]) -> list[str]:
     lines = ["| left out | rsum of the rest | change |", "|---|---|---|"]
     whole = best["metrics"]["rsum"]
     for name, rsum in sorted(best["without"].items(), key=lambda item: item[1]):
-        lines.append(f"| `{name}` | {rsum:.1f} | {rsum - whole:+.1f} |")
+        lines.append(f"| `{name}` | {_shown(rsum)} | {_signed(rsum - whole)} |")
     return lines
 
 
