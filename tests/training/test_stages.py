@@ -1,0 +1,107 @@
+"""What one stage hands to the next, seen in runs whose last stage has a rate of next to nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.training.conftest import TINY
+
+from vsekit.data.readers import read
+from vsekit.evaluation.models import embedded
+from vsekit.mining.mine import MiningResult
+from vsekit.models.model import load_model
+from vsekit.parts import merged
+from vsekit.training.loop import train
+from vsekit.training.run import read_metrics
+from vsekit.training.settings import RunSettings
+
+#: Learns nothing: what a stage ends with is what it began with.
+STILL = {"epochs": 1, "optimiser": {"kind": "sgd", "lr": 1e-12}, "freeze": []}
+
+
+def settings(**change: Any) -> RunSettings:
+    return RunSettings.model_validate(merged(TINY, change))
+
+
+def lines(run: Path, event: str, stage: str) -> list[dict[str, Any]]:
+    return [line for line in read_metrics(run) if line["event"] == event and line["stage"] == stage]
+
+
+def test_a_stage_that_starts_with_the_best_goes_on_from_it_and_keeps_it(collection: Path, tmp_path: Path) -> None:
+    ruin = {"epochs": 1, "start": "best", "optimiser": {"kind": "sgd", "lr": 1e4}, "freeze": []}
+    stages = {
+        "first": {"epochs": 6},
+        "second": ruin,
+        "third": {**TINY["stages"]["second"], **STILL, "start": "best"},
+    }
+    run, pairs = tmp_path / "run", read(collection)
+    end = train(settings(stages=stages), pairs, run)
+    best = max(lines(run, "validation", "first"), key=lambda line: line["rsum"])
+    (ruined,), (still,) = (lines(run, "validation", name) for name in ("second", "third"))
+    assert ruined["rsum"] < best["rsum"]
+    assert still["rsum"] == best["rsum"]
+    assert (end["best"]["stage"], end["best"]["epoch"]) == ("first", best["epoch"])
+
+    # The model that is kept is the best one, too.
+    val = pairs.split("val")
+    images, captions = embedded(load_model(run), val)
+    scores = (images @ captions.T).numpy()
+    first = scores.argmax(0)
+    hits = val.picture_groups[first] == val.caption_groups
+    assert 100 * hits.mean() == pytest.approx(best["t2i"]["r1"])
+
+
+def test_a_stage_with_another_model_begins_with_the_weights_that_fit(collection: Path, tmp_path: Path) -> None:
+    pairs = read(collection)
+    train(settings(stages={"second": None}), pairs, tmp_path / "one")
+    change = {"model": {"image": {"head": "mlp", "projection": "linear"}}, **STILL}
+    train(settings(stages={"second": change}), pairs, tmp_path / "two")
+    before, after = (load_model(tmp_path / name).state_dict() for name in ("one", "two"))
+    same = [name for name in before if name in after and before[name].shape == after[name].shape]
+    assert [name for name in before if name.startswith("text.")] == [name for name in same if name.startswith("text.")]
+    for name in same:
+        torch.testing.assert_close(after[name], before[name], atol=1e-6, rtol=0, msg=name)
+    assert any(name.startswith("image.head.") and name not in before for name in after)
+
+
+@pytest.mark.parametrize("start", ["previous", "best", "scratch"])
+def test_a_classifier_learned_in_one_stage_is_used_in_the_next(start: str, collection: Path, tmp_path: Path) -> None:
+    first = {"epochs": 12, "loss": "instance"}
+    second = {**STILL, "loss": "instance", "start": start}
+    train(settings(stages={"first": first, "second": second}), read(collection), tmp_path / "run")
+    untrained = lines(tmp_path / "run", "train", "first")[0]["loss"]
+    learned = np.mean([line["loss"] for line in lines(tmp_path / "run", "train", "first")[-9:]])
+    used = np.mean([line["loss"] for line in lines(tmp_path / "run", "train", "second")])
+    assert learned < 0.7 * untrained
+    if start == "scratch":
+        assert used == pytest.approx(untrained, rel=0.1)
+    else:
+        assert used < 1.1 * learned
+
+
+@pytest.mark.parametrize("teacher", ["a run", "best"])
+def test_a_teacher_mines_with_its_plain_scores(teacher: str, collection: Path, tmp_path: Path) -> None:
+    # With a bank, every score would be less what it is now by the hubness of its picture and its caption.
+    pairs, run = read(collection), tmp_path / "run"
+    bank = {"weight": 3.0, "temperature": 0.1}
+    train(settings(stages={"second": None}, querybank=bank), pairs, tmp_path / "teacher")
+    model = load_model(tmp_path / "teacher")
+    assert model.querybank is not None
+    loss = {"loss": "offline_triplet", "freeze": []}
+    named = tmp_path / "teacher" if teacher == "a run" else teacher
+    second = {**STILL, **loss, "mine": {"captions": 5, "images": 4, "teacher": str(named)}}
+    train(settings(stages={"second": second}, querybank=bank), pairs, run)
+    mined = MiningResult.load(run / "mined" / "second")
+
+    images, captions = embedded(model, pairs.split("train"))
+    scores = (images @ captions.T).numpy()
+    train_pairs = pairs.split("train")
+    for picture, row in enumerate(scores):
+        negative = train_pairs.caption_groups != train_pairs.picture_groups[picture]
+        expected = np.sort(row[negative])[::-1][:5]
+        np.testing.assert_allclose(mined.caption_scores[picture][:5], expected, atol=1e-3)
+        np.testing.assert_allclose(row[mined.captions[picture][:5]], expected, atol=1e-3)
