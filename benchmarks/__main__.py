@@ -17,7 +17,19 @@ from typing import Any
 
 from vsekit.memory import keep_freed_memory
 
-NAMES = ("training", "gru", "losses", "pooling", "similarity", "evaluation", "features", "indexing", "stores", "search")
+NAMES = (
+    "training",
+    "gru",
+    "losses",
+    "pooling",
+    "similarity",
+    "evaluation",
+    "features",
+    "memory",
+    "indexing",
+    "stores",
+    "search",
+)
 
 
 def main() -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import random
 import shutil
+import signal
 import struct
 import time
 import zlib
@@ -27,6 +29,7 @@ from vsekit.search.indexing import Report, index
 from vsekit.search.items import Item
 from vsekit.search.models import VSEModel
 from vsekit.search.stores.base import Store
+from vsekit.search.stores.embedded import EmbeddedStore
 from vsekit.search.walk import walk
 
 Write = Callable[..., Path]
@@ -480,14 +483,20 @@ def test_captions_go_with_a_renamed_picture_and_stay_when_its_folder_is_walked(
     assert captions(store) == [("2.png", "a dog"), ("new.png", "a red dog")]
 
 
-class Slow(VSEModel):
-    def embed(self, prepared: Any) -> np.ndarray:
-        time.sleep(0.01)
-        return super().embed(prepared)
+def _killed_in_write(number: int, model: VSEModel, folder: Path, place: Path) -> None:
+    """Indexes, and is killed when the store has been asked to write for the n-th time: before it, or just after it."""
+    write, calls = EmbeddedStore.write, itertools.count(1)
 
+    def deadly(*arguments: Any, **named: Any) -> None:
+        call = next(calls)
+        if call == number and number % 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(*arguments, **named)
+        if call == number:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-def _index_slowly(model: VSEModel, folder: Path, place: Path) -> None:
-    indexing.FLUSH_SECONDS = 0.02
+    EmbeddedStore.write = deadly  # type: ignore[method-assign]
+    indexing.FLUSH_SECONDS = 0.0
     index(model, folder, place)
 
 
@@ -498,32 +507,29 @@ def test_killed_at_any_moment_it_goes_on_and_ends_as_if_never_stopped(
     from vsekit.search.stores import open_store
 
     torch.manual_seed(0)
-    model = Slow(VSE(settings(), WORDS, VIEW), "slow")
+    model = VSEModel(VSE(settings(), WORDS, VIEW), "tiny")
     model.batch_size = 2
     for i in range(60):
         picture(f"{i % 4}/{i}.png", i % 50)
     (photos / "broken.png").write_bytes(b"no picture")
-    _index_slowly(model, photos, tmp_path / "whole")
+    index(model, photos, tmp_path / "whole")
     forked = multiprocessing.get_context("fork")
-    rng, place, sizes = random.Random(0), tmp_path / "killed", []
-    for patience in range(1, 13):  # longer and longer, so that a slow machine gets somewhere, too
-        child = forked.Process(target=_index_slowly, args=(model, photos, place))
+    place, sizes = tmp_path / "killed", []
+    for number in (1, 2, 3, 4, 6):
+        child = forked.Process(target=_killed_in_write, args=(number, model, photos, place))
         child.start()
-        child.join(rng.uniform(0.02, 0.1 * patience))
-        child.kill()
         child.join()
-        if child.exitcode == 0:
-            break
-        if (place / "index.db").is_file():
-            with open_store(place, create=model.dim) as store:
-                found = by_path(store)
-                sizes.append(len(found))
-                if found:
-                    vectors = store.vectors([item.id for item in found.values()])
-                    np.testing.assert_allclose(vectors, model.encode_images(list(found)), atol=1e-5)
-    _index_slowly(model, photos, place)
-    assert sizes == sorted(sizes)
-    assert any(0 < size < 60 for size in sizes)
+        assert child.exitcode == -signal.SIGKILL
+        with open_store(place, create=model.dim) as store:
+            found = by_path(store)
+            sizes.append(len(found))
+            if found:
+                vectors = store.vectors([item.id for item in found.values()])
+                np.testing.assert_allclose(vectors, model.encode_images(list(found)), atol=1e-5)
+    assert sizes[0] == 0
+    assert sizes == sorted(set(sizes))  # each went on from the last
+    assert sizes[-1] < 60
+    index(model, photos, place)
     with open_store(tmp_path / "whole") as whole, open_store(place) as killed:
         assert by_path(whole) == by_path(killed)
         ids = sorted(item.id for item in whole.all_items())

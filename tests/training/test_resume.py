@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import pytest
+from tests.killing import killed_at
 
 PROGRAM = "import torch; torch.set_num_threads(1); from vsekit.cli import main; main()"
 
@@ -29,45 +27,13 @@ def outcome(run: Path) -> dict[str, bytes]:
 
 
 def test_a_run_killed_at_random_moments_ends_bit_identical(collection: Path, recipe: Path, tmp_path: Path) -> None:
-    started = time.monotonic()
     subprocess.run(command(recipe, collection, tmp_path / "whole"), check=True)
-    whole_run = time.monotonic() - started
-
-    rng = random.Random(0)
-    out, kills = tmp_path / "killed", 0
-    for _ in range(40):
-        process = subprocess.Popen(command(recipe, collection, out, "--resume"))
-        # Start-up takes most of such a short run, so moments are drawn from when training has begun.
-        reached = _wait_for_progress(process, out, steps=rng.randint(1, 8))
-        time.sleep(rng.random() * 0.02)
-        if not reached or process.poll() is not None:
-            assert process.wait() == 0
-            break
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    rng, out, kills = random.Random(0), tmp_path / "killed", 0
+    while killed_at(rng.randint(60, 240), out, PROGRAM, *command(recipe, collection, out, "--resume")[3:]):
         kills += 1
-    else:
-        pytest.fail(f"not finished after {kills} kills")
-    assert kills >= 3, f"only {kills} kills in a run of {whole_run:.0f} s"
+    assert kills >= 3  # of some 780 file operations
     assert outcome(out) == outcome(tmp_path / "whole")
     assert not list(out.rglob("*.tmp"))
-
-
-def _wait_for_progress(process: subprocess.Popen[bytes], out: Path, steps: int) -> bool:
-    """Waits until the run has written `steps` new checkpoints; False when it ended before."""
-
-    def newest() -> str:
-        return (
-            max((path.name for path in (out / "state").glob("step-*")), default="") if (out / "state").is_dir() else ""
-        )
-
-    seen = {newest()}
-    while process.poll() is None:
-        seen.add(newest())
-        if len(seen) > steps:
-            return True
-        time.sleep(0.001)
-    return False
 
 
 def test_resuming_a_finished_run_changes_nothing(collection: Path, recipe: Path, tmp_path: Path) -> None:
