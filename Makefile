@@ -1,10 +1,10 @@
-# make demo | test | test-all | lint | bench | study | install | clean
+# make demo | test | test-all | lint | mutants | bench | study | install | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all lint bench study clean
+.PHONY: install demo test test-all lint mutants bench study clean
 
 install: $(STAMP)
 
@@ -18,6 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/vse demo
 
+# PYTEST_ADDOPTS adds options, for example --junitxml=FILE.
 test: install
 	$(BIN)/pytest -n 2 -m 'not slow'
 
@@ -30,6 +31,11 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# A random sample of small faults, each put to the tests that reach it; under an hour on two cores, and it can be stopped
+# and started again. make mutants COUNT=50 SEED=1 ONLY=training/ for some of them.
+mutants: install
+	$(BIN)/python -m tools.mutants $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+
 bench: install
 	$(BIN)/python -m benchmarks
 
@@ -40,4 +46,4 @@ study: install
 	$(BIN)/python -m studies.flickr8k $(if $(DATA),--data $(DATA) $(if $(WORDS),--word-vectors $(WORDS)),--render)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .mutants

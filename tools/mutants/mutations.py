@@ -1,0 +1,88 @@
+"""The faults: mutmut's operators on a file's syntax tree, at the places where a fault is one of behaviour.
+
+Left out are annotations, docstrings, imports, assertions, and what a raise or a progress message says.
+"""
+
+from __future__ import annotations
+
+import difflib
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+from mutmut.mutation.mutators import mutation_operators
+
+_SKIPPED = (cst.Annotation, cst.Import, cst.ImportFrom, cst.Assert, cst.Raise, cst.Decorator)
+_MESSAGES = {"say", "UserError", "missing_extra"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """lines: of the innermost statement around it, all of which a test may be seen to reach."""
+
+    file: str
+    line: int
+    lines: tuple[int, int]
+    diff: str
+    code: str
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name in ("file", "line", "diff")}
+
+
+class _Places(cst.CSTVisitor):
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self) -> None:
+        self.found: list[tuple[cst.CSTNode, list[cst.CSTNode], int, tuple[int, int]]] = []
+        self.statement = (1, 1)
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, _SKIPPED) or _is_docstring(node) or _is_message(node):
+            return False
+        if isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            where = self.get_metadata(PositionProvider, node)
+            end = node.body if isinstance(node, cst.BaseCompoundStatement) else None
+            last = where.end.line if end is None else self.get_metadata(PositionProvider, end).start.line
+            self.statement = (where.start.line, max(where.start.line, last))
+        mutated = [new for kind, operator in mutation_operators if isinstance(node, kind) for new in operator(node)]
+        if mutated:
+            line = self.get_metadata(PositionProvider, node).start.line
+            low, high = self.statement
+            self.found.append((node, mutated, line, self.statement if low <= line <= high else (line, line)))
+        return True
+
+
+def _is_docstring(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString | cst.ConcatenatedString)
+
+
+def _is_message(node: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+    return isinstance(name, cst.Name) and name.value in _MESSAGES
+
+
+def sample(root: Path, files: Sequence[str], count: int, seed: int) -> Iterator[Mutant]:
+    """`count` places drawn without replacement from all files, and one of the faults there are at each."""
+    rng = random.Random(seed)
+    trees = {}
+    places = []
+    for file in files:
+        wrapper = MetadataWrapper(cst.parse_module((root / file).read_text(encoding="utf-8")))
+        visitor = _Places()
+        wrapper.visit(visitor)
+        trees[file] = wrapper.module
+        places += [(file, place) for place in visitor.found]
+    for file, (node, mutated, line, lines) in rng.sample(places, min(count, len(places))):
+        tree = trees[file]
+        before, after = tree.code, tree.deep_replace(node, rng.choice(mutated)).code  # type: ignore[arg-type]
+        shown = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+        diff = "\n".join(text for text in shown if not text.startswith(("---", "+++", "@@")))
+        yield Mutant(file, line, lines, diff, after)
