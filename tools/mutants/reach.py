@@ -21,14 +21,10 @@ class Reach:
     seconds: dict[str, float]
 
     def tests(self, mutant: Mutant, patience: float) -> list[str]:
-        """Those that reach the mutant's statement, the quickest first, up to `patience` seconds of them.
-
-        A line that runs when its module is imported is reached by all tests that reach anything in the module.
-        """
+        """Those that reach the mutant's statement, the quickest first, up to `patience` seconds of them."""
         at = self.lines.get(mutant.file, {})
         low, high = mutant.lines
         found = {test for line in range(low, high + 1) for test in at.get(str(line), ())}
-        found = found or {test for tests in at.values() for test in tests}
         chosen: list[str] = []
         for test in sorted(found, key=lambda test: (self.seconds[test], test)):
             patience -= self.seconds[test]
@@ -39,7 +35,10 @@ class Reach:
 
 
 def read(folder: Path, root: Path) -> Reach:
-    """Of the files that the plugin left in `folder`, about sources in `root`."""
+    """Of the files that the plugin left in `folder`, about sources in `root`.
+
+    A line that runs when its module is imported is reached by all tests that reach anything in the module.
+    """
     tests: dict[str, dict[str, Any]] = {}
     for file in folder.glob("tests-*.json"):
         tests |= json.loads(file.read_text())
@@ -49,14 +48,22 @@ def read(folder: Path, root: Path) -> Reach:
             for context in (name, *test["shared"]):
                 users.setdefault(context, set()).add(name)
     lines: dict[str, dict[int, set[str]]] = {}
+    imported: dict[str, set[int]] = {}
     for file in folder.glob("lines.*"):
         data = CoverageData(str(file))
         data.read()
         for source in data.measured_files():
-            at = lines.setdefault(os.path.relpath(source, root), {})
+            path = os.path.relpath(source, root)
+            at = lines.setdefault(path, {})
             for line, contexts in data.contexts_by_lineno(source).items():
                 # Started processes are named after the test and its phase, "… (call)".
                 names = {context.rpartition(" (")[0] if context.endswith(")") else context for context in contexts}
                 at.setdefault(line, set()).update(*(users.get(name, set()) for name in names | set(contexts)))
+                if "" in contexts:  # outside of any test: when the module was imported
+                    imported.setdefault(path, set()).add(line)
+    for path, numbers in imported.items():
+        everyone = set().union(*lines[path].values())
+        for line in numbers:
+            lines[path][line] = everyone
     as_text = {f: {str(n): sorted(reached) for n, reached in at.items() if reached} for f, at in lines.items()}
     return Reach(as_text, {name: test["seconds"] for name, test in tests.items() if test["passed"]})
