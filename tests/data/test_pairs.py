@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vsekit.data.decoding import PictureError
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.errors import UserError
 
@@ -74,5 +75,5 @@ def test_a_picture_opens_upright_and_in_rgb(tmp_path):
 def test_a_truncated_picture_raises(tmp_path):
     Image.effect_noise((64, 64), 50).save(tmp_path / "a.jpg")
     (tmp_path / "a.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:-500])
-    with pytest.raises(OSError, match="truncated"):
+    with pytest.raises(PictureError, match="truncated"):
         Picture("a", tmp_path / "a.jpg", "train", "a").open()

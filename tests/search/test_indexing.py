@@ -21,6 +21,7 @@ from PIL import Image
 from tests.models.conftest import VIEW, WORDS, settings
 from tests.search.memory import MemoryStore
 
+import vsekit.data.decoding as decoding
 import vsekit.search.indexing as indexing
 import vsekit.search.pictures as pictures
 from vsekit.errors import UserError
@@ -339,8 +340,8 @@ def test_heic_without_its_library_is_named_and_not_held_against_the_file(
     pytest.importorskip("pillow_heif").register_heif_opener()
     Image.new("RGB", (30, 24)).save(photos / "a.heic")
     with monkeypatch.context() as patch:
-        patch.setattr(pictures, "reads_heic", lambda: False)
-        assert "pip install pillow-heif" in index(tiny, photos, store).broken[str(photos / "a.heic")]
+        patch.setattr(decoding, "reads_heic", lambda: False)
+        assert "pip install 'vsekit[search]'" in index(tiny, photos, store).broken[str(photos / "a.heic")]
     assert done(index(tiny, photos, store)) == {"added": 1, "encoded": 1}
 
 

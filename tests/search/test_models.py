@@ -12,6 +12,7 @@ from PIL import Image
 from tests.models.conftest import VIEW, WORDS, sets, settings
 
 import vsekit.models.model as model_module
+from vsekit.data.decoding import decode
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.image import encoder_settings
@@ -253,6 +254,6 @@ def test_a_large_jpeg_decoded_small_has_nearly_the_same_vector(tiny: VSEModel, t
     coarse.resize((1600, 1200), Image.Resampling.BICUBIC).save(tmp_path / "large.jpg", quality=95)
     with Image.open(tmp_path / "large.jpg") as image:
         whole = image.convert("RGB")
-    assert tiny.decode(Image.open(tmp_path / "large.jpg")).width <= 200
+    assert decode(tmp_path / "large.jpg", tiny.side).width <= 200
     vectors = np.concatenate([tiny.encode_images([tmp_path / "large.jpg"]), tiny.embed([tiny.prepare(whole)])])
     assert vectors[0] @ vectors[1] > 0.999

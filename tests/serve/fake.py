@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from vsekit.data.decoding import decode
 from vsekit.search.items import Item, Kind
+from vsekit.search.models import Prepared
 from vsekit.search.searcher import Searcher
 from vsekit.search.stores.base import Found, Store
 
@@ -118,6 +120,9 @@ class ColourModel:
         time.sleep(self.seconds)
         return np.stack([_unit(sum(_direction(word) for word in self.words(text))) for text in texts])
 
+    def read(self, image: Any, *, max_pixels: int) -> Prepared:
+        return Prepared(np.asarray(decode(image, max_pixels=max_pixels)))
+
     def encode_images(self, pictures: Sequence[Any]) -> np.ndarray:
         time.sleep(self.seconds)
         return np.stack([_direction(_colour(picture)) for picture in pictures]).astype(np.float32)
@@ -132,8 +137,8 @@ def _unit(vector: Any) -> np.ndarray:
 
 
 def _colour(picture: Any) -> str:
-    image = picture if isinstance(picture, Image.Image) else Image.open(picture)
-    mean = np.asarray(image.convert("RGB").resize((1, 1), Image.Resampling.BOX), float).reshape(3)
+    image = decode(picture.array if isinstance(picture, Prepared) else picture)
+    mean = np.asarray(image.resize((1, 1), Image.Resampling.BOX), float).reshape(3)
     named = {name: Image.new("RGB", (1, 1), colour).getpixel((0, 0)) for name, colour in COLOURS.items()}
     return min(named, key=lambda name: float(np.sum((mean - named[name]) ** 2)))
 

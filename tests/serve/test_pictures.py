@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from vsekit.search.items import Item
-from vsekit.serve.pictures import Opened, Thumbnails, open_image, open_indexed, upright
+from vsekit.serve.pictures import Opened, Thumbnails, open_indexed, thumbnail
 from vsekit.serve.problems import ProblemError
 
 
@@ -126,7 +126,7 @@ def png_header(width: int, height: int) -> bytes:
 @pytest.mark.parametrize("side", [2000, 60_000])
 def test_a_decompression_bomb_is_refused_by_its_header(side: int) -> None:
     with pytest.raises(ProblemError) as error:
-        open_image(io.BytesIO(png_header(side, side)), pixels=1_000_000)
+        thumbnail(io.BytesIO(png_header(side, side)), 100, pixels=1_000_000)
     assert error.value.status_code == 413
 
 
@@ -135,7 +135,7 @@ def test_a_decompression_bomb_is_refused_by_its_header(side: int) -> None:
 )
 def test_what_is_no_picture_is_refused(content: bytes) -> None:
     with pytest.raises(ProblemError) as error:
-        open_image(io.BytesIO(content), pixels=1_000_000)
+        thumbnail(io.BytesIO(content), 100, pixels=1_000_000)
     assert error.value.status_code == 415
 
 
@@ -143,7 +143,7 @@ def test_a_cut_off_picture_is_refused(folder: Path) -> None:
     path = saved(folder / "a.jpg", (400, 400))
     half = io.BytesIO(path.read_bytes()[:1000])
     with pytest.raises(ProblemError) as error:
-        upright(open_image(half, 1_000_000), 100)
+        thumbnail(half, 100, 1_000_000)
     assert error.value.status_code == 415
 
 
@@ -154,7 +154,7 @@ def test_a_picture_is_turned_upright_and_keeps_its_aspect(folder: Path) -> None:
     image.paste("red", (0, 0, 40, 40))
     image.save(folder / "a.jpg", exif=exif, quality=95)
     with (folder / "a.jpg").open("rb") as file:
-        shown = upright(open_image(file, 10_000), 20)
+        shown = thumbnail(file, 20, 10_000)
     assert shown.size == (10, 20)
     top, bottom = np.asarray(shown)[3, 5], np.asarray(shown)[16, 5]
     assert top[0] > 200 > 60 > top[2]
@@ -166,7 +166,7 @@ def test_what_is_transparent_is_white(mode: str, folder: Path) -> None:
     image = Image.new("RGBA", (10, 10), (0, 0, 0, 0)).convert(mode)
     image.save(folder / "a.png", **({"transparency": 0} if mode == "P" else {}))
     with (folder / "a.png").open("rb") as file:
-        assert upright(open_image(file, 10_000), 10).getpixel((5, 5)) == (255, 255, 255)
+        assert thumbnail(file, 10, 10_000).getpixel((5, 5)) == (255, 255, 255)
 
 
 @pytest.mark.parametrize("mode", ["L", "CMYK", "I;16", "1"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import re
 import warnings
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from vsekit.data.decoding import PictureError, open_picture, upright, upright_size
 from vsekit.data.pairs import Pairs, Picture
 from vsekit.data.readers import detect
 from vsekit.data.readers.base import Options
@@ -247,21 +247,19 @@ def _check_pictures(
 
 def _look(picture: Picture, decode: bool) -> tuple[bytes | None, str | None, str]:
     """(digest of the bytes, kind of problem, what it is)."""
-    from PIL import Image
-
     if picture.path is None or not os.path.isfile(picture.path):
         return None, "missing-image", ""
     if not decode:
         return None, None, ""
     try:
         data = picture.read()
-        with Image.open(io.BytesIO(data)) as image:
-            image.load()
-            width, height = image.size
-    except (
-        Exception
-    ) as error:  # Decoders raise OSError, ValueError, SyntaxError, struct.error and more on broken bytes.
-        return None, "broken-image", str(error).partition(" <")[0]
+        with open_picture(data) as image:
+            width, height = upright_size(image)
+            upright(image)  # whole, however large
+    except OSError as error:
+        return None, "broken-image", error.strerror or str(error)
+    except PictureError as error:
+        return None, "broken-image", error.reason
     tiny = min(width, height) < TINY
     return hashlib.sha256(data).digest(), "tiny-image" if tiny else None, f"{width} × {height} pixels"
 

@@ -7,7 +7,6 @@ positive pair when their groups are equal. A split is a property of the picture;
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -57,12 +56,11 @@ class Picture:
             archive.seek(self.offset)
             return archive.read(-1 if self.size is None else self.size)
 
-    def open(self) -> Image.Image:
-        """The picture, upright (EXIF) and in RGB. Raises OSError or ValueError when it is broken or truncated."""
-        from PIL import Image, ImageOps
+    def open(self, side: int | None = None) -> Image.Image:
+        """The picture, upright and in RGB; see `vsekit.data.decoding.decode`. PictureError when it can't be read."""
+        from vsekit.data.decoding import decode
 
-        with Image.open(io.BytesIO(self.read())) as image:
-            return ImageOps.exif_transpose(image).convert("RGB")
+        return decode(self, side)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ What is drawn at random is drawn before the threads start, so a batch depends on
 
 from __future__ import annotations
 
-import io
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,9 +12,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
 from torch import Tensor
 
+from vsekit.data.decoding import PictureError
 from vsekit.data.pairs import Picture
 from vsekit.data.views import Crop, ViewSettings, chosen_crops, cut, resized
 from vsekit.errors import UserError
@@ -36,14 +35,6 @@ class _Started(NamedTuple):
     pixels: np.ndarray
     shown: np.ndarray
     work: list[Future[None]]
-
-
-def decoded(picture: Picture, view: ViewSettings) -> np.ndarray:
-    """The picture upright, in RGB, as (resize, resize, 3) uint8. Raises whatever Pillow raises on broken bytes."""
-    with Image.open(io.BytesIO(picture.read())) as image:
-        # JPEG only: decode at ½, ¼ or ⅛ of the size where that still leaves twice what the resize needs.
-        image.draft("RGB", (2 * view.resize, 2 * view.resize))
-        return resized(ImageOps.exif_transpose(image).convert("RGB"), view)
 
 
 class PictureLoader:
@@ -145,20 +136,15 @@ class PictureLoader:
         if picture.id in self.broken:
             return None
         try:
-            array = decoded(picture, self.view)
-        except UserError:
-            raise
-        except (
-            Exception
-        ) as error:  # On broken bytes decoders raise nearly anything: OSError, SyntaxError, struct.error …
-            reason = str(error) or type(error).__name__
+            array = resized(picture.open(self.view.resize), self.view)
+        except PictureError as error:
             if not self._replace:
                 raise UserError(
-                    f"picture '{picture.id}' cannot be read: {reason}",
+                    f"picture '{picture.id}' cannot be read: {error.reason}",
                     file=picture.path,
                     remedy="Mend the file or take the picture out of the collection.",
                 ) from error
-            self.broken[picture.id] = reason
+            self.broken[picture.id] = error.reason
             return None
         if self._cache is not None:
             self._cache[index] = array

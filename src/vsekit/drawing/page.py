@@ -104,11 +104,13 @@ def exact(image: Image.Image, caption: str = "") -> str:
 
 def shown(item: Picture, caption: str = "", good: bool | None = None, side: int = 192) -> str:
     """A picture of a collection; its name where there are only features of it, or where it can't be read."""
+    from vsekit.data.decoding import PictureError
+
     if item.path is not None:
         try:
-            return picture(item.open(), caption, good, side)
-        except Exception as error:  # decoders raise nearly anything on broken bytes
-            caption = f"{caption} (can't be read: {error})".strip()
+            return picture(item.open(side), caption, good, side)
+        except PictureError as error:
+            caption = f"{caption} (can't be read: {error.reason})".strip()
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return f'<figure class="{_kind(good)}"><div class="name">{escape(item.id)}</div>{below}</figure>'
 

@@ -29,6 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vsekit.data.decoding import version_of
 from vsekit.data.pairs import Pairs, Picture
 from vsekit.data.pictures import PictureLoader
 from vsekit.data.views import ViewSettings, normalised
@@ -318,14 +319,15 @@ def identities_of(pictures: Sequence[Picture]) -> np.ndarray:
 
 
 def _identity(picture: Picture) -> tuple[int, int]:
-    """Size, and CRC-32 of the first 64 KB; zeros for what cannot be read."""
+    """Size, and CRC-32 of the first 64 KB, from the version of reading such pictures on; zeros for what cannot be read."""
     if picture.path is None:
         return 0, 0
     try:
         with picture.path.open("rb") as file:
             size = picture.size if picture.offset is not None else os.fstat(file.fileno()).st_size
             file.seek(picture.offset or 0)
-            return size or 0, zlib.crc32(file.read(min(size or 0, 65536)))
+            head = file.read(min(size or 0, 65536))
+            return size or 0, zlib.crc32(head, version_of(head))
     except OSError:
         return 0, 0
 

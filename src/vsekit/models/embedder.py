@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vsekit.data.pairs import Picture
-from vsekit.data.pictures import decoded
+from vsekit.data.decoding import decode
 from vsekit.data.text import Ragged
-from vsekit.data.views import ViewSettings, crops, normalised, resized
+from vsekit.data.views import crops, normalised, resized
 from vsekit.errors import UserError
 from vsekit.models.embed import embed_captions, joined
 from vsekit.models.model import VSE, load_model
@@ -40,8 +39,9 @@ class Embedder:
         """Embeds pictures.
 
         Args:
-            images: paths, PIL pictures or (H, W, 3) uint8 arrays, mixed at will; one alone counts as a list of one. A model
-                made from precomputed features takes feature arrays, (d,) or (N, d), instead, until `model.read_pictures()`.
+            images: paths, bytes, open files, PIL pictures or arrays, mixed at will (see `vsekit.data.decoding.decode`); one
+                alone counts as a list of one. A model made from precomputed features takes feature arrays, (d,) or (N, d),
+                instead, until `model.read_pictures()`.
             batch_size: pictures at a time.
         """
         images = self._listed(images)
@@ -81,15 +81,17 @@ class Embedder:
     def _listed(self, images: Any) -> Sequence[Any]:
         """A list of what was given; one alone is a list of one."""
         if isinstance(images, np.ndarray):
-            alone = 1 if self.model.settings.image.encoder.kind == "precomputed" else 3
-            return [images] if images.ndim <= alone else list(images)
-        return list(images) if isinstance(images, Iterable) and not isinstance(images, str) else [images]
+            axes = 1 if self.model.settings.image.encoder.kind == "precomputed" else 3
+            return [images] if images.ndim <= axes else list(images)
+        alone = isinstance(images, str | bytes | bytearray | memoryview) or hasattr(images, "read")
+        return list(images) if isinstance(images, Iterable) and not alone else [images]
 
     def _inputs(self, batch: Any) -> Tensor | Sets:
         encoder = self.model.image.encoder
         if self.model.settings.image.encoder.kind == "precomputed":
             return self._features(batch)
-        views = np.stack([crops(_resized(image, self.model.view), self.model.view) for image in batch])
+        view = self.model.view
+        views = np.stack([crops(resized(decode(image, view.resize), view), view) for image in batch])
         return normalised(torch.from_numpy(views), encoder.mean, encoder.std)
 
     def _features(self, batch: Sequence[Any]) -> Sets:
@@ -103,25 +105,6 @@ class Embedder:
         vectors = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         lengths = torch.tensor([len(row) for row in rows])
         return Sets(vectors, torch.arange(vectors.shape[1]) < lengths[:, None])
-
-
-def _resized(image: Any, view: ViewSettings) -> np.ndarray:
-    """A path, PIL picture or array as evaluation would see it: upright, RGB, (resize, resize, 3)."""
-    from PIL import Image, ImageOps
-
-    try:
-        if isinstance(image, str | Path):
-            return decoded(Picture(str(image), Path(image), "", ""), view)
-        if isinstance(image, np.ndarray):
-            image = Image.fromarray(image)
-        return resized(ImageOps.exif_transpose(image).convert("RGB"), view)
-    except FileNotFoundError:
-        raise UserError(f"no such picture: {image}") from None
-    except (OSError, ValueError, TypeError, SyntaxError, AttributeError) as error:
-        name = image if isinstance(image, str | Path) else type(image).__name__
-        raise UserError(
-            f"can't read this picture: {error}", file=str(name), remedy="Is it a whole image file?"
-        ) from None
 
 
 def _numpy(embedding: Tensor | Sets) -> np.ndarray:

@@ -206,5 +206,5 @@ def _boxes(model: VSE, pairs: Pairs, picture: int, view: ViewSettings, store: Fe
     encoder: Any = model.image.encoder
     if item.row is not None or not hasattr(encoder, "regions"):
         return None
-    pixels = torch.from_numpy(crops(resized(item.open(), view), view))
+    pixels = torch.from_numpy(crops(resized(item.open(view.resize), view), view))
     return encoder.regions(normalised(pixels, encoder.mean, encoder.std))[1][0].numpy()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 import vsekit
+from vsekit.data.decoding import PictureError
 from vsekit.data.views import crops, resized
 from vsekit.diagnostics.attention import draw_attention
 from vsekit.diagnostics.correlation import draw_correlation
@@ -195,7 +196,7 @@ def _view(report: RunReport, picture: int) -> Image.Image | None:
     if item.path is None or view.count > 1 or not view.deterministic:
         return None
     try:
-        opened = item.open()
-    except Exception:  # decoders raise nearly anything on broken bytes; `shown` says what is wrong
+        opened = item.open(view.resize)
+    except PictureError:  # `shown` says what is wrong
         return None
     return Image.fromarray(crops(resized(opened, view), view)[0].transpose(1, 2, 0))

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vsekit import __version__
+from vsekit.data.decoding import PictureError, open_picture, upright
 from vsekit.data.pairs import Pairs
 from vsekit.errors import UserError
 from vsekit.files import fingerprint
@@ -34,7 +35,7 @@ from vsekit.search.calibration import calibrate
 from vsekit.search.items import Item, Value
 from vsekit.search.metadata import FIELDS, file_meta, picture_meta
 from vsekit.search.models import SearchModel, load_search_model
-from vsekit.search.pictures import Unsupported, open_picture, read_bytes
+from vsekit.search.pictures import read_bytes
 from vsekit.search.sentences import SENTENCES
 from vsekit.search.stores.base import Store
 from vsekit.search.walk import Seen, Source, collected, source_of
@@ -275,6 +276,8 @@ class _Indexer:
             data = read_bytes(seen.path)
         except OSError as error:
             return _Read(seen, reason=error.strerror or str(error), lasting=False)
+        except PictureError as error:
+            return _Read(seen, reason=error.reason, lasting=error.lasting)
         content = fingerprint(data)
         with self.lock:
             if content in self.contents or content in self.claimed:
@@ -283,10 +286,11 @@ class _Indexer:
         try:
             with open_picture(data) as image:
                 meta = picture_meta(image)
-                return _Read(seen, content, meta, self.model.prepare(self.model.decode(image)))
-        except Exception as error:  # on broken bytes decoders raise nearly anything
-            lasting = not isinstance(error, Unsupported | MemoryError)
-            return _Read(seen, content, reason=str(error) or type(error).__name__, lasting=lasting)
+                return _Read(seen, content, meta, self.model.prepare(upright(image, self.model.side)))
+        except PictureError as error:
+            return _Read(seen, content, reason=error.reason, lasting=error.lasting)
+        except Exception as error:  # a model may be unable to look at what others can, such as a line of pixels
+            return _Read(seen, content, reason=str(error) or type(error).__name__, lasting=False)
 
     # All else, in the caller's thread: a store need not be used from several.
 

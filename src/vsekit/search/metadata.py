@@ -14,13 +14,14 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from vsekit.data.decoding import upright_size
 from vsekit.search.items import Value
 
 if TYPE_CHECKING:
     from PIL import Image
 
 # Tags of EXIF 2.32.
-_MODEL, _DATE_TIME, _ORIENTATION = 0x0110, 0x0132, 0x0112
+_MODEL, _DATE_TIME = 0x0110, 0x0132
 _EXIF, _GPS = 0x8769, 0x8825
 _ORIGINAL, _DIGITIZED, _LENS = 0x9003, 0x9004, 0xA434
 _LATITUDE_REF, _LATITUDE, _LONGITUDE_REF, _LONGITUDE = 1, 2, 3, 4
@@ -38,9 +39,7 @@ def picture_meta(image: Image.Image) -> dict[str, Value]:
         exif, gps = found.get_ifd(_EXIF), found.get_ifd(_GPS)
     except Exception:  # damaged EXIF makes Pillow raise nearly anything; the picture itself may be whole
         pass
-    width, height = image.size
-    if tags.get(_ORIENTATION) in (5, 6, 7, 8):
-        width, height = height, width
+    width, height = upright_size(image)
     meta: dict[str, Value] = {"width": width, "height": height}
     taken = next(filter(None, map(_time, (exif.get(_ORIGINAL), exif.get(_DIGITIZED), tags.get(_DATE_TIME)))), None)
     if taken:

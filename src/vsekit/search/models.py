@@ -9,13 +9,13 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
+from vsekit.data.decoding import MAX_PIXELS, PictureError, Source, decode
 from vsekit.data.text import Ragged
 from vsekit.data.views import ViewSettings, chosen_crops, cut, normalised, resized
 from vsekit.errors import UserError, missing_extra
@@ -23,13 +23,19 @@ from vsekit.features.store import weights_fingerprint
 from vsekit.files import fingerprint
 from vsekit.models.embed import embed_captions
 from vsekit.models.model import STARTER, VSE, load_model, model_folder
-from vsekit.search.pictures import open_picture, read_bytes
+from vsekit.search.pictures import source_of
 
 if TYPE_CHECKING:
     from PIL import Image
 
 #: A name on the hub: owner/model.
 _HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+
+
+class Prepared(NamedTuple):
+    """What a model's encoder reads of one picture."""
+
+    array: np.ndarray
 
 
 class SearchModel(ABC):
@@ -69,31 +75,22 @@ class SearchModel(ABC):
     def words(self, text: str) -> list[str]:
         """What the model reads of a sentence, word by word or piece by piece, without marks of start and end."""
 
-    def encode_images(self, images: Sequence[Path | str | Image.Image]) -> np.ndarray:
-        """Paths or PIL pictures → (n, dim) float32. UserError for one that can't be read."""
-        prepared = [self.prepare(self._upright(image)) for image in images]
+    def read(self, image: Source, *, max_pixels: int = MAX_PIXELS) -> Prepared:
+        """A picture, read and prepared: small, and made in any thread. See `vsekit.data.decoding.decode`.
+
+        A path may name a picture inside a shard.
+        """
+        try:
+            source = source_of(image) if isinstance(image, str | Path) else image
+        except OSError as error:
+            raise PictureError(error.strerror or str(error), "missing", str(image)) from None
+        return Prepared(self.prepare(decode(source, self.side, max_pixels=max_pixels)))
+
+    def encode_images(self, images: Sequence[Source | Prepared]) -> np.ndarray:
+        """Pictures → (n, dim) float32. UserError for one that can't be read."""
+        prepared = [(image if isinstance(image, Prepared) else self.read(image)).array for image in images]
         batches = [prepared[at : at + self.batch_size] for at in range(0, len(prepared), self.batch_size)]
         return np.concatenate([np.zeros((0, self.dim), np.float32), *map(self.embed, batches)])
-
-    def decode(self, image: Image.Image) -> Image.Image:
-        """A picture just opened → upright and in RGB, a large JPEG at ½, ¼ or ⅛ of its size. May change what it is given."""
-        from PIL import ImageOps
-
-        image.draft("RGB", (2 * self.side, 2 * self.side))
-        image.load()
-        with suppress(Exception):  # damaged EXIF makes Pillow raise nearly anything; the picture itself is whole
-            ImageOps.exif_transpose(image, in_place=True)
-        return image if image.mode == "RGB" else image.convert("RGB")
-
-    def _upright(self, image: Path | str | Image.Image) -> Image.Image:
-        try:
-            return self.decode(open_picture(read_bytes(str(image))) if isinstance(image, str | Path) else image.copy())
-        except FileNotFoundError:
-            raise UserError(f"no such picture: {image}") from None
-        except Exception as error:  # on broken bytes decoders raise nearly anything
-            raise UserError(
-                f"can't read this picture: {error}", file=str(image), remedy="Is it a whole image file?"
-            ) from None
 
 
 class VSEModel(SearchModel):

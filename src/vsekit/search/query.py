@@ -29,10 +29,10 @@ from vsekit.data.readers.base import IMAGE_SUFFIXES
 from vsekit.errors import UserError
 
 if TYPE_CHECKING:
-    from PIL import Image
+    from vsekit.data.decoding import Source
+    from vsekit.search.models import Prepared
 
 TermKind: TypeAlias = Literal["text", "item", "picture"]
-PICTURE_SUFFIXES = IMAGE_SUFFIXES | {".heic", ".heif"}
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*\*\s*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"|“([^”]*)”')
@@ -43,11 +43,11 @@ _BARE = re.compile(r'[^\s"“()+*]+')
 
 @dataclass(frozen=True)
 class Term:
-    """value: the words, the id of an item, or a picture: its path or, from Python, the PIL picture itself."""
+    """value: the words, the id of an item, or a picture: its path or, from Python, all that `SearchModel.encode_images` takes."""
 
     weight: float
     kind: TermKind
-    value: str | Path | Image.Image
+    value: str | Source | Prepared
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Query:
     text: str = ""
 
     @classmethod
-    def of(cls, kind: TermKind, value: str | Path | Image.Image) -> Query:
+    def of(cls, kind: TermKind, value: str | Source | Prepared) -> Query:
         """One term of weight 1."""
         return cls((Term(1.0, kind, value),), value if isinstance(value, str) else "")
 
@@ -183,11 +183,11 @@ class _Reader:
             ends = [m.start() for m in re.finditer(r"[\s+\-)]|$", self.text[self.at :])]
             for end in reversed(ends[:64]):
                 path = Path(self.text[self.at : self.at + end].strip()).expanduser()
-                if path.suffix.lower() in PICTURE_SUFFIXES and _is_file(path):
+                if path.suffix.lower() in IMAGE_SUFFIXES and _is_file(path):
                     self.at += end
                     return path
         after = self.text[bare.end() :].lstrip()
-        named = Path(bare[0]).suffix.lower() in PICTURE_SUFFIXES
+        named = Path(bare[0]).suffix.lower() in IMAGE_SUFFIXES
         if named and (_SIGN.match(after) or (self.files and not after)):
             self._wrong(
                 f"no such picture: {bare[0]}" if self.files else "files can't be named here",

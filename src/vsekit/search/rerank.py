@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vsekit.data.decoding import VERSION, PictureError, decode
 from vsekit.errors import UserError
 from vsekit.files import fingerprint, write_npy
 from vsekit.models.embedder import Embedder
 from vsekit.models.model import VSE, load_model
 from vsekit.search.items import Item
-from vsekit.search.pictures import open_picture, read_bytes
+from vsekit.search.pictures import source_of
 from vsekit.search.query import Query
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class Reranker:
         batch_size: int = 16,
     ) -> None:
         self.embedder, self.name, self.batch_size = Embedder(model.read_pictures()), name, batch_size
-        self.folder = folder / fingerprint(model.fingerprint(), model.view.model_dump(mode="json")) if folder else None
+        made_by = model.fingerprint(), model.view.model_dump(mode="json"), VERSION
+        self.folder = folder / fingerprint(*made_by) if folder else None
         self._cache: OrderedDict[str, np.ndarray] = OrderedDict()
         self._bytes, self._room, self._lock = 0, cache_bytes, Lock()
 
@@ -174,16 +176,11 @@ def _key(item: Item) -> str:
 def opened(item: Item, side: int | None = None) -> Image.Image | None:
     """The item's picture, upright and in RGB; None when it is gone or broken since it was indexed.
 
-    side: what it will be scaled to; a JPEG more than twice as large is decoded at ½, ¼ or ⅛ of its size.
+    side: what it will be scaled to; see `vsekit.data.decoding.decode`.
     """
-    from PIL import ImageOps
-
     try:
-        with open_picture(read_bytes(item.path)) as image:
-            if side:
-                image.draft("RGB", (2 * side, 2 * side))  # as the model saw pictures in training
-            return ImageOps.exif_transpose(image).convert("RGB")
-    except Exception:  # on broken bytes decoders raise nearly anything
+        return decode(source_of(item.path), side)
+    except (PictureError, OSError):  # OSError: of a shard
         return None
 
 

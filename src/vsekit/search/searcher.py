@@ -25,10 +25,9 @@ from vsekit.search.query import Query, combined, parse
 from vsekit.search.stores.base import Found, Store
 
 if TYPE_CHECKING:
-    from PIL import Image
-
+    from vsekit.data.decoding import Source
     from vsekit.search.filters import Filter
-    from vsekit.search.models import SearchModel
+    from vsekit.search.models import Prepared, SearchModel
     from vsekit.search.rerank import Reranker
     from vsekit.search.why import Why
 
@@ -113,8 +112,9 @@ class Searcher:
         """Items like one of the index, which is not among them. options: those of `search`."""
         return self.search(Query.of("item", item_id), **options)
 
-    def by_picture(self, image: Image.Image, **options: Any) -> Answer:
-        """Items that fit a picture; with kind="caption", sentences that describe it. options: those of `search`."""
+    def by_picture(self, image: Source | Prepared, **options: Any) -> Answer:
+        """Items that fit a picture, of any kind `vsekit.data.decoding.decode` takes; with kind="caption", sentences that
+        describe it. options: those of `search`."""
         return self.search(Query.of("picture", image), **options)
 
     def why(self, query: str | Query, item_id: str) -> Why:

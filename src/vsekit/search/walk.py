@@ -20,7 +20,6 @@ from vsekit.data.readers.base import IMAGE_SUFFIXES, Options
 from vsekit.errors import UserError
 from vsekit.search.items import Value
 
-SUFFIXES = IMAGE_SUFFIXES | {".heic", ".heif"}
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d+)?")
 
 
@@ -104,7 +103,7 @@ def walk(root: Path | str) -> Source:
             try:
                 if entry.is_dir():
                     (links if entry.is_symlink() else folders).append(entry.path)
-                elif os.path.splitext(entry.name)[1].lower() in SUFFIXES:
+                elif os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
                     entry.path.encode()
                     status = entry.stat()
                     if stat.S_ISREG(status.st_mode):

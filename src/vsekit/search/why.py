@@ -99,7 +99,7 @@ def _left_out(query: Query) -> tuple[list[str], list[Query]]:
 
 def _label(term: Term) -> str:
     if term.kind == "item":
-        return f"item:{term.value}"
+        return "item:" + str(term.value)
     return getattr(term.value, "name", "") or "picture"
 
 

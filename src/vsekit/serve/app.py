@@ -15,7 +15,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic_core import to_json
 
 from vsekit import __version__
+from vsekit.data.decoding import PictureError
 from vsekit.search.items import Item
+from vsekit.search.models import Prepared
 from vsekit.search.query import Query as Asked
 from vsekit.search.query import parse
 from vsekit.search.searcher import Searcher
@@ -145,7 +147,7 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics) 
         kind: Annotated[KindOption, Form()] = "image",
         filter: Annotated[str | None, Form(max_length=2000)] = None,
     ) -> Response:
-        image = await engine.read(_uploaded, file.file, limits)
+        image = await engine.read(_uploaded, engine, file.file, limits)
         return await answer(request, Ask(Asked.of("picture", image), top, offset, kind, filter or None))
 
     @app.get(
@@ -305,13 +307,16 @@ def _check_limits(ask: Ask, limits: Limits) -> None:
             raise ProblemError(422, f"{name} is {value}, more than {most}", f"Ask for at most {most}.")
 
 
-def _uploaded(file: BinaryIO, limits: Limits) -> Any:
-    """The uploaded picture, decoded no larger than any encoder needs."""
+def _uploaded(engine: Engine, file: BinaryIO, limits: Limits) -> Prepared:
+    """What the model reads of the uploaded picture, made here so that the encoder's thread need not decode."""
     size = file.seek(0, 2)
     file.seek(0)
     if size > limits.upload_bytes:
         raise ProblemError(413, f"the picture has more than {limits.upload_bytes:,} bytes", "Send a smaller one.")
-    return pictures.upright(pictures.open_image(file, limits.pixels), 1024)
+    try:
+        return engine.searcher.model.read(file, max_pixels=limits.pixels)
+    except PictureError as error:
+        raise pictures.refused(error) from error
 
 
 def _item(engine: Engine, id: str) -> Item:

@@ -8,17 +8,17 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from PIL import Image, ImageOps
+from PIL import Image
 
+from vsekit.data.decoding import PictureError, decode, open_picture, upright
 from vsekit.search.items import Item
-from vsekit.search.pictures import IN_SHARD, reads_heic
+from vsekit.search.pictures import IN_SHARD
 from vsekit.serve.problems import ProblemError
 
-#: What is opened at all, by Pillow's names: no format whose decoder starts other programs (EPS) or reads other files.
+#: What browsers show themselves, by Pillow's names.
 SHOWN = {
     "JPEG": "image/jpeg",
     "MPO": "image/jpeg",  # with further pictures behind the first, as some cameras write it
@@ -27,7 +27,6 @@ SHOWN = {
     "GIF": "image/gif",
     "AVIF": "image/avif",
 }
-CONVERTED = ("TIFF", "HEIF", "BMP")
 THUMBNAIL_SIZES = (128, 256, 512, 1024)
 
 
@@ -74,43 +73,21 @@ def open_indexed(item: Item, roots: Sequence[Path]) -> Opened:
     return Opened(file, item.content if fixed else f"{item.id}-{now}", fixed)
 
 
-@cache
-def _formats() -> list[str]:
-    """Those of the allowed formats that this installation can read."""
-    reads_heic()
-    Image.init()
-    return [name for name in (*SHOWN, *CONVERTED) if name in Image.OPEN]
+def refused(error: PictureError) -> ProblemError:
+    """The answer to a picture that can't be read: 413 for too large a one, else 415."""
+    if error.kind == "large":
+        return ProblemError(413, f"the picture is too large: {error.reason}", error.remedy)
+    return ProblemError(415, error.what, error.remedy or "Send a JPEG, PNG, WebP, GIF or TIFF.")
 
 
-def open_image(file: BinaryIO, pixels: int) -> Image.Image:
-    """The picture, not decoded yet; refused by what its header says of its size."""
-    too_large = ProblemError(413, f"the picture has more than {pixels:,} pixels", "Make it smaller.")
+def thumbnail(file: BinaryIO, size: int, pixels: int) -> Image.Image:
+    """Upright and in RGB, its longer side at most `size`. pixels: the most the picture may have."""
     try:
-        image = Image.open(file, formats=_formats())
-    except Image.DecompressionBombError:
-        raise too_large from None
-    except Exception as error:  # decoders raise nearly anything on broken bytes
-        raise ProblemError(
-            415, "this is no picture that can be read", "Send a JPEG, PNG, WebP, GIF or TIFF."
-        ) from error
-    if image.width * image.height > pixels:
-        raise too_large
+        image = decode(file, size, max_pixels=pixels)
+    except PictureError as error:
+        raise refused(error) from error
+    image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
     return image
-
-
-def upright(image: Image.Image, size: int) -> Image.Image:
-    """Decoded, turned as EXIF says, in RGB on white, its longer side at most `size` (JPEGs are decoded small)."""
-    try:
-        image.draft("RGB", (size, size))
-        image = ImageOps.exif_transpose(image)
-        image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
-        if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA"):
-            image = image.convert("RGBA")
-            white = Image.new("RGBA", image.size, "white")
-            image = Image.alpha_composite(white, image)
-        return image.convert("RGB")
-    except Exception as error:
-        raise ProblemError(415, "the picture is broken", "Mend the file, or send another.") from error
 
 
 def jpeg(image: Image.Image, quality: int) -> bytes:
@@ -122,11 +99,14 @@ def jpeg(image: Image.Image, quality: int) -> bytes:
 def for_browser(file: BinaryIO, pixels: int) -> tuple[BinaryIO | bytes, str]:
     """The file itself and its media type, or a JPEG where browsers can't show it (the file is then closed)."""
     try:
-        image = open_image(file, pixels)
-        if (media_type := SHOWN.get(image.format or "")) is not None:
-            file.seek(0)
-            return file, media_type
-        made = jpeg(upright(image, max(image.size)), quality=90)
+        with open_picture(file, max_pixels=pixels) as image:
+            if (media_type := SHOWN.get(image.format or "")) is not None:
+                file.seek(0)
+                return file, media_type
+            made = jpeg(upright(image), quality=90)
+    except PictureError as error:
+        file.close()
+        raise refused(error) from error
     except BaseException:
         file.close()
         raise
@@ -151,7 +131,7 @@ class Thumbnails:
                 if key in self._kept:
                     self._kept.move_to_end(key)
                     return self._kept[key]
-            made = jpeg(upright(open_image(opened.file, self._pixels), size), quality=82)
+            made = jpeg(thumbnail(opened.file, size, self._pixels), quality=82)
         with self._lock:
             if key not in self._kept and len(made) <= self._limit:
                 self._kept[key] = made

@@ -15,7 +15,9 @@ from vsekit.data.pairs import Pairs
 from vsekit.data.readers.problems import Place, Problems
 from vsekit.errors import UserError
 
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
+IMAGE_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".heic", ".heif", ".avif"}
+)
 
 _SPLIT_NAMES = {"training": "train", "dev": "val", "valid": "val", "validation": "val"}
 
