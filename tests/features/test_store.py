@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from vsekit.encoders.base import ImageEncoder
 from vsekit.encoders.image.small_cnn import SmallCNN, SmallCNNSettings
 from vsekit.errors import UserError
 from vsekit.features import store as features
-from vsekit.features.store import FeatureStore, extract
+from vsekit.features.store import FeatureStore, extract, identities_of
 from vsekit.parts import Sets
 
 SPEC = {"kind": "small_cnn", "widths": [4, 8], "pixels": 16}
@@ -349,3 +350,14 @@ def test_what_cannot_be_stored_is_refused_before_the_work(
 def test_an_empty_folder_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no features here"):
         FeatureStore.open(tmp_path)
+
+
+def test_only_pictures_that_are_read_otherwise_than_before_count_as_changed(tmp_path: Path) -> None:
+    """Features made before pictures were read through one door stay valid wherever they still are what they were."""
+    for name, mode in (("a.jpg", "RGB"), ("b.png", "RGB"), ("c.png", "RGBA")):
+        Image.new(mode, (9, 9)).save(tmp_path / name)
+    pictures = [Picture(name, tmp_path / name, "", "") for name in ("a.jpg", "b.png", "c.png")]
+    data = [(tmp_path / picture.id).read_bytes() for picture in pictures]
+    before = [[len(each), zlib.crc32(each)] for each in data]
+    same = (identities_of(pictures) == np.array(before)).all(1)
+    assert same.tolist() == [True, True, False]

@@ -257,10 +257,13 @@ def test_broken_files_are_listed_and_tried_again_when_they_change(
     (photos / "copy-of-cut.png").write_bytes(whole[: len(whole) // 2])
     (photos / "text.jpg").write_text("no picture")
     (photos / "empty.gif").touch()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 255
+    (photos / "flipped.png").write_bytes(flipped)
     report = index(tiny, photos, store)
     assert done(report) == {"added": 1, "encoded": 1}
     reasons = {os.path.basename(path): reason for path, reason in report.broken.items()}
-    assert set(reasons) == {"cut.png", "copy-of-cut.png", "text.jpg", "empty.gif"}
+    assert set(reasons) == {"cut.png", "copy-of-cut.png", "text.jpg", "empty.gif", "flipped.png"}
     assert reasons["empty.gif"] == "the file is empty"
     assert reasons["text.jpg"] == "not a picture, or damaged at its beginning"
     assert "truncated" in reasons["cut.png"]

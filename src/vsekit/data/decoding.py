@@ -123,7 +123,7 @@ def open_picture(source: Source, *, max_pixels: int = MAX_PIXELS) -> Iterator[Im
 
 def upright(image: Image.Image, side: int | None = None) -> Image.Image:
     """What `open_picture` gave, decoded, upright and in RGB. side: see `decode`. May change what it is given."""
-    try:
+    with _decoding(image):
         if side:
             image.draft("RGB", (2 * side, 2 * side))
         image.load()
@@ -131,17 +131,19 @@ def upright(image: Image.Image, side: int | None = None) -> Image.Image:
         picture = _rgb(image)
         if turn is not None:
             picture = picture.transpose(turn)
-    except MemoryError:
-        raise PictureError(f"not enough memory for {image.width} × {image.height} pixels", "memory") from None
-    except Exception as error:  # on broken bytes decoders raise nearly anything: OSError, SyntaxError, struct.error …
-        raise PictureError(str(error) or type(error).__name__) from error
     if picture is not image:
         picture.info = {}  # it says how to turn what is upright now
     return picture
 
 
 def upright_size(image: Image.Image) -> tuple[int, int]:
-    """Width and height of the upright picture, of one that is not decoded yet."""
+    """Width and height of the upright picture, of one that is not decoded yet.
+
+    PNGs are decoded, since their EXIF may stand behind the pixels: PictureError for a broken one.
+    """
+    if image.format == "PNG":
+        with _decoding(image):  # or Pillow does it when asked for EXIF, and the error would be taken for one of EXIF
+            image.load()
     turned = image.format != "TIFF" and _orientation(image) in (5, 6, 7, 8)  # Pillow gives the upright size of TIFFs
     return (image.height, image.width) if turned else image.size
 
@@ -185,6 +187,17 @@ def _formats() -> tuple[str, ...]:
 
 
 @contextmanager
+def _decoding(image: Image.Image) -> Iterator[None]:
+    """Makes every error of a decoder a PictureError."""
+    try:
+        yield
+    except MemoryError:
+        raise PictureError(f"not enough memory for {image.width} × {image.height} pixels", "memory") from None
+    except Exception as error:  # on broken bytes decoders raise nearly anything: OSError, SyntaxError, struct.error …
+        raise PictureError(str(error) or type(error).__name__) from error
+
+
+@contextmanager
 def _file(source: Any) -> Iterator[tuple[BinaryIO, int]]:
     """The source as a file that can be moved about in, and its size. Closed afterwards, if it was opened here."""
     with ExitStack() as stack:
@@ -220,7 +233,7 @@ def _opened(file: BinaryIO, size: int, max_pixels: int) -> Image.Image:
         raise PictureError("not a picture, or damaged at its beginning") from None
     except Image.DecompressionBombError:
         raise PictureError(too_many, "large") from None
-    except Exception as error:  # as in `upright`
+    except Exception as error:  # as in `_decoding`
         raise PictureError(str(error) or type(error).__name__) from error
     pixels = image.width * image.height
     if pixels > max_pixels:

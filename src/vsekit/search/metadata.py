@@ -31,7 +31,8 @@ FIELDS = ("width", "height", "year", "month", "taken", "camera", "lens", "lat", 
 
 
 def picture_meta(image: Image.Image) -> dict[str, Value]:
-    """Of a picture just opened, before anything turns it. What is damaged is left out."""
+    """Of a picture just opened, before anything turns it. What is damaged is left out; PictureError if its pixels are."""
+    width, height = upright_size(image)
     tags, exif, gps = {}, {}, {}
     try:
         found = image.getexif()
@@ -39,7 +40,6 @@ def picture_meta(image: Image.Image) -> dict[str, Value]:
         exif, gps = found.get_ifd(_EXIF), found.get_ifd(_GPS)
     except Exception:  # damaged EXIF makes Pillow raise nearly anything; the picture itself may be whole
         pass
-    width, height = upright_size(image)
     meta: dict[str, Value] = {"width": width, "height": height}
     taken = next(filter(None, map(_time, (exif.get(_ORIGINAL), exif.get(_DIGITIZED), tags.get(_DATE_TIME)))), None)
     if taken:
