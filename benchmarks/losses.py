@@ -18,7 +18,6 @@ from torch.nn.functional import normalize
 from vsekit.losses import LossContext, LossInputs, OfflineScores
 from vsekit.losses.adaptive_objective import AdaptiveObjectiveSettings
 from vsekit.losses.adaptive_offline_quintuplet import AdaptiveOfflineQuintupletSettings
-from vsekit.losses.curriculum import SumToMaxSettings
 from vsekit.losses.info_nce import InfoNCESettings
 from vsekit.losses.instance import InstanceSettings
 from vsekit.losses.max_of_hinges import MaxOfHingesSettings
@@ -28,6 +27,7 @@ from vsekit.losses.offline_quintuplet import OfflineQuintupletSettings
 from vsekit.losses.offline_triplet import OfflineTripletSettings
 from vsekit.losses.quadruple_ranking import QuadrupleRankingSettings
 from vsekit.losses.sum_of_hinges import SumOfHingesSettings
+from vsekit.losses.switch import SumToMaxSettings
 from vsekit.losses.weighted_sum import Term, WeightedSumSettings
 
 BATCH, DIM, TARGET_MS = 128, 1024, 10.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -41,3 +43,13 @@ def missing_extra(package: str, extra: str) -> UserError:
         f"this needs the package '{package}', which is not installed",
         remedy=f"Install it with: pip install 'vsekit[{extra}]'",
     )
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A hint to be put after a name that is not among `names`; nothing where none is like it.
+
+    >>> nearest("optimizer", ["epochs", "optimiser"]), nearest("x", ["epochs"])
+    ("; did you mean 'optimiser'?", '')
+    """
+    near = difflib.get_close_matches(name, [str(one) for one in names], n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""

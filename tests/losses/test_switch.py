@@ -7,9 +7,10 @@ import torch
 from pydantic import TypeAdapter
 
 from vsekit.losses import LossContext, LossSettings
-from vsekit.losses.base import OfflineScores
+from vsekit.losses.base import OfflineScores, negatives
 from vsekit.losses.info_nce import InfoNCESettings
-from vsekit.losses.sum_of_hinges import SumOfHingesSettings
+from vsekit.losses.max_of_hinges import max_of_hinges
+from vsekit.losses.sum_of_hinges import SumOfHingesSettings, sum_of_hinges
 
 SETTINGS = TypeAdapter(LossSettings)
 CONTEXT = LossContext(n_groups=5, dim=4)
@@ -44,3 +45,28 @@ def test_offline_negatives_reach_the_second_loss(make, epoch):
     loss = SETTINGS.validate_python({"kind": "switch", "first": "sum_of_hinges", "then": "adaptive_offline_quintuplet"})
     value, _ = loss.build(CONTEXT)(inputs)
     assert torch.isfinite(value)
+
+
+@pytest.mark.parametrize(("epoch", "switched"), [(0.0, False), (1.99, False), (2.0, True), (7.5, True)])
+def test_sum_to_max_is_the_sum_for_the_given_epochs_and_the_max_from_then_on(make, epoch, switched):
+    inputs = make(GROUPS, epoch=epoch)
+    loss = SETTINGS.validate_python({"kind": "sum_to_max", "epochs": 2, "margin": 0.3}).build(CONTEXT)
+    value, logs = loss(inputs)
+    expected = (max_of_hinges if switched else sum_of_hinges)(inputs.scores, negatives(GROUPS), 0.3)
+    assert value == expected
+    assert logs == {"switched": float(switched)}
+    assert loss.plateau(4) == pytest.approx(2 * 4 * 0.3 * (1 if switched else 3))
+
+
+def test_sum_to_max_without_epochs_is_max_of_hinges_from_the_start_and_its_mask_reaches_both(make):
+    inputs = make(GROUPS)
+    settings = SETTINGS.validate_python({"kind": "sum_to_max", "epochs": 0, "mask": "diagonal"})
+    assert settings.build(CONTEXT)(inputs)[0] == max_of_hinges(inputs.scores, negatives(GROUPS, "diagonal"))
+    later = SETTINGS.validate_python({"kind": "sum_to_max", "epochs": 1, "mask": "diagonal"})
+    assert later.build(CONTEXT)(inputs)[0] == sum_of_hinges(inputs.scores, negatives(GROUPS, "diagonal"))
+
+
+def test_saved_settings_of_sum_to_max_read_back_as_they_were_written():
+    saved = {"kind": "sum_to_max", "margin": 0.2, "mask": "group", "epochs": 1.0}
+    assert SETTINGS.dump_python(SETTINGS.validate_python("sum_to_max")) == saved
+    assert SETTINGS.dump_python(SETTINGS.validate_python(saved)) == saved

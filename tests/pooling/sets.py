@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
-from vsekit import pooling as p
-from vsekit.parts import Sets
+from vsekit.parts import Sets, kinds
+from vsekit.pooling import PoolingSettings
 from vsekit.pooling.base import Pooling
 
-#: Poolings that do not mind the order of the set.
-UNORDERED = {
-    "mean": p.MeanPoolSettings(),
-    "max": p.MaxPoolSettings(),
-    "k_max": p.KMaxPoolSettings(k=3),
-    "ad_pool": p.AdPoolSettings(),
-    "ad_pool token": p.AdPoolSettings(levels="token"),
-    "ad_pool embedding": p.AdPoolSettings(levels="embedding"),
-    "ad_pool fixed": p.AdPoolSettings(balance=0.75),
-    "ad_pool random": p.AdPoolSettings(balance="random"),
-    "ad_pool published": p.AdPoolSettings(token_weights="per_dimension"),
-    "gpo": p.GPOSettings(),
-    "soft_pool": p.SoftPoolSettings(),
-    "ada_pool": p.AdaPoolSettings(),
-    "lip": p.LIPSettings(),
-    "self_attention": p.SelfAttentionSettings(),
-    "transformer": p.TransformerSettings(heads=2, feedforward=16, dropout=0.0),
-    "gcn": p.GCNSettings(layers=2),
+SETTINGS: TypeAdapter[Any] = TypeAdapter(PoolingSettings)
+#: Settings to test besides the defaults, or in place of them where those are large.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "k_max": {"kind": "k_max", "k": 3},
+    "ad_pool token": {"kind": "ad_pool", "levels": "token"},
+    "ad_pool embedding": {"kind": "ad_pool", "levels": "embedding"},
+    "ad_pool fixed": {"kind": "ad_pool", "balance": 0.75},
+    "ad_pool random": {"kind": "ad_pool", "balance": "random"},
+    "ad_pool published": {"kind": "ad_pool", "token_weights": "per_dimension"},
+    "transformer": {"kind": "transformer", "heads": 2, "feedforward": 16, "dropout": 0.0},
+    "gcn": {"kind": "gcn", "layers": 2},
+    "seq2seq lstm": {"kind": "seq2seq", "cell": "lstm"},
+    "seq2seq bidirectional": {"kind": "seq2seq", "bidirectional": True},
+    "vsrn": {"kind": "vsrn", "layers": 2},
+    "vsrn published": {"kind": "vsrn", "layers": 2, "normalize": "regions"},
+    "vsrn none": {"kind": "vsrn", "layers": 2, "normalize": "none"},
 }
-#: Poolings that read the set in its order.
-ORDERED = {
-    "first": p.FirstPoolSettings(),
-    "last": p.LastPoolSettings(),
-    "seq2seq": p.Seq2SeqSettings(),
-    "seq2seq lstm": p.Seq2SeqSettings(cell="lstm"),
-    "seq2seq bidirectional": p.Seq2SeqSettings(bidirectional=True),
-    "vsrn": p.VSRNSettings(layers=2),
-    "vsrn published": p.VSRNSettings(layers=2, normalize="regions"),
-    "vsrn none": p.VSRNSettings(layers=2, normalize="none"),
+#: Those that are no pooling of a set: the set itself, and the only vector of a set of one.
+TRIVIAL = {"none", "single"}
+#: Every pooling there is; whatever is not said to read the set in its order must not mind it.
+ALL = {
+    name: SETTINGS.validate_python(value)
+    for name, value in ({kind: kind for kind in kinds(PoolingSettings) if kind not in TRIVIAL} | VARIANTS).items()
 }
-ALL = UNORDERED | ORDERED
+ORDERED = {name for name, settings in ALL.items() if settings.kind in ("first", "last", "seq2seq", "vsrn")}
+UNORDERED = {name: settings for name, settings in ALL.items() if name not in ORDERED}
 
 
 def build(name: str, dim: int, seed: int = 0) -> Pooling:

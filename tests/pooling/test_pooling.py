@@ -6,6 +6,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
+from vsekit.parts import kinds
 from vsekit.pooling import PoolingSettings
 
 from .sets import ALL, UNORDERED, build, pad, ragged
@@ -93,7 +94,7 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
     assert torch.autograd.gradcheck(call, [x.requires_grad_() for x in inputs], fast_mode=True)
 
 
-@pytest.mark.parametrize("kind", sorted({settings.kind for settings in ALL.values()} | {"single", "none"}))
+@pytest.mark.parametrize("kind", kinds(PoolingSettings))
 def test_the_bare_name_picks_the_pooling(kind: str) -> None:
     settings = TypeAdapter(PoolingSettings).validate_python(kind)
     assert settings.kind == kind

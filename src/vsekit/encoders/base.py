@@ -6,14 +6,14 @@ read what their own tokenizer made of the sentences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from torch import Tensor, nn
 
-from vsekit.parts import Sets, Tokens
+from vsekit.parts import Part, Sets, Tokens
 
 
 class ImageEncoder(nn.Module):
@@ -36,6 +36,19 @@ class ImageEncoder(nn.Module):
     def parts(self) -> list[nn.Module]:
         """The encoder from input to output in pieces, so that the last n can be fine-tuned."""
         return [self]
+
+
+class ImageEncoderPart(Part):
+    """Settings of an image encoder. reads_features: features made before are its input, of a size the data tell."""
+
+    reads_features: ClassVar[bool] = False
+
+    def build(self) -> ImageEncoder:
+        raise NotImplementedError
+
+    def build_untrained(self) -> ImageEncoder:
+        """The same with any weights, because saved ones follow: a hub need not be asked."""
+        return self.build()
 
 
 class Tokenizer(Protocol):
@@ -71,4 +84,20 @@ class TextEncoder(nn.Module):
 
     def forward(self, tokens: Tokens) -> Sets:
         """Tokens (B, T) → Sets of (B, T', dim)."""
+        raise NotImplementedError
+
+
+class TextEncoderPart(Part):
+    """Settings of a text encoder, and of the tokenizer that goes with it."""
+
+    def make_tokenizer(self, sentences: Iterable[str]) -> Tokenizer:
+        """A tokenizer for these training sentences."""
+        raise NotImplementedError
+
+    def load_tokenizer(self, folder: Path) -> Tokenizer:
+        """The one that was saved beside a model."""
+        raise NotImplementedError
+
+    def build(self, tokenizer: Tokenizer, initialise: bool = True) -> TextEncoder:
+        """initialise: load pretrained weights; False when saved ones follow."""
         raise NotImplementedError

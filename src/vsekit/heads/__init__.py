@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from vsekit.heads.caption_decoder import CaptionDecoder as CaptionDecoder
-from vsekit.heads.caption_decoder import CaptionDecoderSettings as CaptionDecoderSettings
-from vsekit.heads.fc_bn_relu_fc import FcBnReluFcSettings
-from vsekit.heads.identity import IdentitySettings
-from vsekit.heads.linear import LinearSettings
-from vsekit.heads.mlp import MLPSettings
-from vsekit.heads.residual_mlp import ResidualMLPSettings
-from vsekit.parts import ONE_OF
+from vsekit.heads.base import HeadPart
+from vsekit.heads.caption_decoder import CaptionDecoder, CaptionDecoderSettings
+from vsekit.parts import OneOf
 
-HeadSettings = Annotated[
-    IdentitySettings | LinearSettings | MLPSettings | FcBnReluFcSettings | ResidualMLPSettings, *ONE_OF
+#: The files of the folder; a new head is one more line.
+HEADS = [
+    "identity",
+    "linear",
+    "mlp",
+    "fc_bn_relu_fc",
+    "residual_mlp",
 ]
+HeadSettings = Annotated[HeadPart, OneOf(HeadPart, __name__, "heads", HEADS)]
+
+__all__ = ["HEADS", "CaptionDecoder", "CaptionDecoderSettings", "HeadPart", "HeadSettings"]

@@ -13,8 +13,8 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from vsekit.errors import UserError
+from vsekit.heads.base import HeadPart
 from vsekit.heads.linear import fully_connected
-from vsekit.parts import Part
 from vsekit.pooling.masked import batch_norm
 
 
@@ -37,7 +37,7 @@ class FcBnReluFc(nn.Module):
         return self.fc2(self.dropout(batch_norm(self.norm, self.fc1(self.input_dropout(vectors))).relu()))
 
 
-class FcBnReluFcSettings(Part):
+class FcBnReluFcSettings(HeadPart):
     """dropout: of the hidden layer. input_dropout: of what comes in, which keeps a small training set from being learned
     by heart; the paper has none."""
 

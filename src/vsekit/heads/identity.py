@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import nn
 
 from vsekit.errors import UserError
-from vsekit.parts import Part
+from vsekit.heads.base import HeadPart
 
 
-class IdentitySettings(Part):
+class IdentitySettings(HeadPart):
+    keeps_size: ClassVar[bool] = True
+
     kind: Literal["identity"] = "identity"
 
     def build(self, dim_in: int, dim_out: int) -> nn.Module:

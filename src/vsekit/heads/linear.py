@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import nn
 
-from vsekit.parts import Part
+from vsekit.heads.base import HeadPart
 
 
 def fully_connected(dim_in: int, dim_out: int) -> nn.Linear:
@@ -16,7 +16,7 @@ def fully_connected(dim_in: int, dim_out: int) -> nn.Linear:
     return layer
 
 
-class LinearSettings(Part):
+class LinearSettings(HeadPart):
     kind: Literal["linear"] = "linear"
 
     def build(self, dim_in: int, dim_out: int) -> nn.Module:

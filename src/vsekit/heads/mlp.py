@@ -11,11 +11,11 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import nn
 
+from vsekit.heads.base import HeadPart
 from vsekit.heads.linear import fully_connected
-from vsekit.parts import Part
 
 
-class MLPSettings(Part):
+class MLPSettings(HeadPart):
     kind: Literal["mlp"] = "mlp"
     hidden: PositiveInt = 2048
 

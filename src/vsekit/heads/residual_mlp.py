@@ -10,8 +10,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from vsekit.heads.base import HeadPart
 from vsekit.heads.linear import fully_connected
-from vsekit.parts import Part
 
 
 class ResidualMLP(nn.Module):
@@ -26,7 +26,7 @@ class ResidualMLP(nn.Module):
         return self.fc(vectors) + self.mlp(vectors)
 
 
-class ResidualMLPSettings(Part):
+class ResidualMLPSettings(HeadPart):
     kind: Literal["residual_mlp"] = "residual_mlp"
 
     def build(self, dim_in: int, dim_out: int) -> nn.Module:

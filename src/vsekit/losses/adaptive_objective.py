@@ -24,9 +24,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, MaskKind, negatives
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, MaskKind, negatives
 from vsekit.losses.info_nce import contrast
-from vsekit.parts import Part
 
 
 def within(k: int, batch: int) -> int:
@@ -93,7 +92,7 @@ class AdaptiveObjective(Loss):
         return loss, {"k": k, "alignment": alignment, "uniformity": uniformity}
 
 
-class AdaptiveObjectiveSettings(Part):
+class AdaptiveObjectiveSettings(LossPart):
     """temperature: τ. variant: the paper's equations, or the published code's, see above.
 
     mask: "diagonal" takes other captions of the same image for negatives; `published` always does.

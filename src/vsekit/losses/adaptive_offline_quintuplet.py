@@ -20,9 +20,17 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import relu
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, MaskKind, OfflineScores, hardest_negatives, negatives
+from vsekit.losses.base import (
+    Loss,
+    LossContext,
+    LossInputs,
+    LossPart,
+    MaskKind,
+    OfflineScores,
+    hardest_negatives,
+    negatives,
+)
 from vsekit.losses.offline_triplet import hinges, offline_of
-from vsekit.parts import Part
 
 
 def adaptive_online(
@@ -61,7 +69,7 @@ class AdaptiveOfflineQuintuplet(Loss):
         return 2 * batch * (self.settings.beta * self.settings.margin + 2 * self.settings.offline_margin)
 
 
-class AdaptiveOfflineQuintupletSettings(Part):
+class AdaptiveOfflineQuintupletSettings(LossPart):
     """margin: γ₁. offline_margin: γ₂. alpha, beta: of the weight.
 
     offline_adaptive: False is the ablation "w/o OfflineAdap" of Table 3: S(i, t) in place of the offline scores in the

@@ -7,12 +7,14 @@ different groups. Published code masks only the diagonal; losses with negatives 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+
+from vsekit.parts import Part
 
 MaskKind = Literal["group", "diagonal"]
 
@@ -58,7 +60,7 @@ class LossContext:
     """What a loss may need to build itself.
 
     n_groups: groups in the training set (the classes of the instance loss); dim: embedding size D.
-    group_classes: (n_groups,) int64, the pseudo-category of each group, when the loss asks for `pseudo_classes`.
+    group_classes: (n_groups,) int64, the pseudo-category of each group, when the loss asks for `categories`.
     """
 
     n_groups: int
@@ -92,6 +94,23 @@ class Loss(nn.Module):
 
     def plateau(self, batch: int) -> float | None:
         return None
+
+
+class LossPart(Part):
+    """Settings of a loss."""
+
+    @property
+    def inner(self) -> Sequence[LossPart]:
+        """The losses it is made of, where it is made of others."""
+        return ()
+
+    @property
+    def categories(self) -> int | None:
+        """k, where it wants groups clustered into so many pseudo-categories (`LossContext.group_classes`)."""
+        return next((loss.categories for loss in self.inner if loss.categories), None)
+
+    def build(self, context: LossContext) -> Loss:
+        raise NotImplementedError
 
 
 def negatives(groups: Tensor, mask: MaskKind = "group") -> Tensor:

@@ -17,8 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, MaskKind, negatives
-from vsekit.parts import Part
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, MaskKind, negatives
 
 Denominator = Literal["all", "negatives"]
 
@@ -60,7 +59,7 @@ class InfoNCE(Loss):
         return 2 * log(max(candidates, 1))
 
 
-class InfoNCESettings(Part):
+class InfoNCESettings(LossPart):
     """temperature: τ.
 
     denominator: "all" is Eq. 7–8; "negatives" leaves the positive out, as the InfoNCE of VSE+2AD is written.

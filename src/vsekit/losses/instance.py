@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vsekit.errors import UserError
-from vsekit.losses.base import Loss, LossContext, LossInputs
-from vsekit.parts import Part, Sets
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart
+from vsekit.parts import Sets
 
 
 def draw_classes(labels: Tensor, classes: int, samples: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -85,7 +85,7 @@ class Instance(Loss):
         return (self.settings.image_weight + self.settings.text_weight) * log(self.classes)
 
 
-class InstanceSettings(Part):
+class InstanceSettings(LossPart):
     """image_weight, text_weight: λ₂, λ₃ of Eq. 9; the published code has 1 and 0.1 in stage II, with λ₁ = 2.
 
     classes: "full" softmax, or "sampled", see above. samples: classes drawn besides those of the batch.
@@ -98,6 +98,10 @@ class InstanceSettings(Part):
     classes: Literal["full", "sampled"] = "full"
     samples: int = Field(128, ge=1)
     pseudo_classes: int | None = Field(None, ge=1)
+
+    @property
+    def categories(self) -> int | None:
+        return self.pseudo_classes
 
     def build(self, context: LossContext) -> Instance:
         if self.pseudo_classes is None:

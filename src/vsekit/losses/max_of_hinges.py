@@ -15,8 +15,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import relu
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, MaskKind, hardest_negatives, negatives
-from vsekit.parts import Part
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, MaskKind, hardest_negatives, negatives
 
 
 def max_of_hinges(scores: Tensor, negative: Tensor, margin: float = 0.2) -> Tensor:
@@ -39,7 +38,7 @@ class MaxOfHinges(Loss):
         return 2 * batch * self.settings.margin
 
 
-class MaxOfHingesSettings(Part):
+class MaxOfHingesSettings(LossPart):
     """margin: α. mask: "diagonal" takes other captions of the same image for negatives, as published code does."""
 
     kind: Literal["max_of_hinges"] = "max_of_hinges"

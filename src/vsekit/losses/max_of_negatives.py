@@ -17,8 +17,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import relu
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, MaskKind, hardest_negatives, negatives
-from vsekit.parts import Part
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, MaskKind, hardest_negatives, negatives
 
 
 def max_of_negatives(
@@ -43,7 +42,7 @@ class MaxOfNegatives(Loss):
         return 2 * self.settings.margin / self.settings.temperature if self.settings.hinge else 0.0
 
 
-class MaxOfNegativesSettings(Part):
+class MaxOfNegativesSettings(LossPart):
     """temperature: τ. margin: α, with the hinge only. hinge: Eq. 12–14 when true, Eq. 9–11 when false.
 
     mask: "diagonal" takes other captions of the same image for negatives, as published code does.

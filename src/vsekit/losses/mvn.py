@@ -19,9 +19,9 @@ from pydantic import Field
 from torch import Tensor
 
 from vsekit.errors import UserError
-from vsekit.losses.base import Loss, LossContext, LossInputs, MaskKind, negatives
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, MaskKind, negatives
 from vsekit.losses.info_nce import contrast, with_positive
-from vsekit.parts import Part, Sets
+from vsekit.parts import Sets
 
 
 def mvn(scores: Tensor, image_image: Tensor, caption_caption: Tensor, negative: Tensor, temperature: float) -> Tensor:
@@ -59,7 +59,7 @@ class MVN(Loss):
         return 2 * log(2 * batch - 1)
 
 
-class MVNSettings(Part):
+class MVNSettings(LossPart):
     """temperature: τ. mask: "diagonal" takes other captions of the same image for negatives, as published code does."""
 
     kind: Literal["mvn"] = "mvn"

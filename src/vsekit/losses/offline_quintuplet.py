@@ -16,9 +16,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, MaskKind, OfflineScores, negatives
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, MaskKind, OfflineScores, negatives
 from vsekit.losses.offline_triplet import hinges, offline_of, offline_triplet
-from vsekit.parts import Part
 
 
 def online_pairs(scores: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
@@ -60,7 +59,7 @@ class OfflineQuintuplet(Loss):
         return 2 * batch * (self.settings.margin * self.settings.online + 2 * self.settings.offline_margin)
 
 
-class OfflineQuintupletSettings(Part):
+class OfflineQuintupletSettings(LossPart):
     """margin: γ₁. offline_margin: γ₂. online: False is the ablation OnlyOffline of Table 3, which fails to train.
 
     online_quintuplet: the ablation OnlineQuin of Table 3.

@@ -16,9 +16,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import relu
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, MaskKind, OfflineScores, negatives
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, MaskKind, OfflineScores, negatives
 from vsekit.losses.max_of_hinges import max_of_hinges
-from vsekit.parts import Part
 
 
 def hinges(positive: Tensor, others: list[Tensor], margin: float) -> Tensor:
@@ -61,7 +60,7 @@ class OfflineTriplet(Loss):
         return 2 * batch * (self.settings.margin * self.settings.online + self.settings.offline_margin)
 
 
-class OfflineTripletSettings(Part):
+class OfflineTripletSettings(LossPart):
     """margin: γ₁. offline_margin: γ₂. online: False is the ablation OnlyOffline of Table 3, which fails to train.
 
     mask: "diagonal" takes other captions of the same image for online negatives, as published code does.

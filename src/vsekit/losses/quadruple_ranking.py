@@ -17,8 +17,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import relu
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, MaskKind, negatives
-from vsekit.parts import Part
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, MaskKind, negatives
 
 
 def draw_negatives(negative: Tensor, pool: int) -> Tensor:
@@ -51,7 +50,7 @@ class QuadrupleRanking(Loss):
         return 2 * self.settings.margin
 
 
-class QuadrupleRankingSettings(Part):
+class QuadrupleRankingSettings(LossPart):
     """margin: α. pool: negative pairs drawn for each anchor, of which the hardest counts.
 
     mask: "diagonal" takes other captions of the same image for negatives.

@@ -14,8 +14,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import relu
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, MaskKind, negatives
-from vsekit.parts import Part
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, MaskKind, negatives
 
 
 def sum_of_hinges(scores: Tensor, negative: Tensor, margin: float = 0.2) -> Tensor:
@@ -40,7 +39,7 @@ class SumOfHinges(Loss):
         return 2 * batch * (batch - 1) * self.settings.margin
 
 
-class SumOfHingesSettings(Part):
+class SumOfHingesSettings(LossPart):
     """margin: α. mask: "diagonal" takes other captions of the same image for negatives, as published code does."""
 
     kind: Literal["sum_of_hinges"] = "sum_of_hinges"

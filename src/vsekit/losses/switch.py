@@ -2,21 +2,21 @@
 
     loss: {kind: switch, epochs: 2, first: sum_of_hinges, then: {kind: adaptive_offline_quintuplet}}
 
-`sum_to_max` is the usual special case.
+`{kind: sum_to_max, epochs: 1, margin: 0.2}` is short for the usual one, from sum to max of hinges: VSE∞ takes one epoch of
+it, and it is the remedy for a max-of-hinges run that is stuck.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
-from vsekit.losses.base import Loss, LossContext, LossInputs
-from vsekit.parts import Part
-
-if TYPE_CHECKING:
-    from vsekit.losses import LossSettings
+from vsekit.losses import Loss, LossContext, LossInputs, LossPart, LossSettings
+from vsekit.losses.base import MaskKind
+from vsekit.losses.max_of_hinges import MaxOfHingesSettings
+from vsekit.losses.sum_of_hinges import SumOfHingesSettings
 
 
 class Switch(Loss):
@@ -43,7 +43,7 @@ class Switch(Loss):
         return (self.then if self.switched else self.first).plateau(batch)
 
 
-class SwitchSettings(Part):
+class SwitchSettings(LossPart):
     """epochs: how long `first` lasts, counted from the start of the stage; may be a fraction."""
 
     kind: Literal["switch"] = "switch"
@@ -51,5 +51,23 @@ class SwitchSettings(Part):
     first: LossSettings
     then: LossSettings
 
+    @property
+    def inner(self) -> tuple[LossPart, LossPart]:
+        return self.first, self.then
+
     def build(self, context: LossContext) -> Switch:
         return Switch(self.first.build(context), self.then.build(context), self.epochs)
+
+
+class SumToMaxSettings(LossPart):
+    """Short for a switch from `sum_of_hinges` to `max_of_hinges` with one margin and one mask (VSE++, Sec. 3.6)."""
+
+    kind: Literal["sum_to_max"] = "sum_to_max"
+    margin: float = Field(0.2, ge=0)
+    mask: MaskKind = "group"
+    epochs: float = Field(1.0, ge=0)
+
+    def build(self, context: LossContext) -> Switch:
+        first = SumOfHingesSettings(margin=self.margin, mask=self.mask)
+        then = MaxOfHingesSettings(margin=self.margin, mask=self.mask)
+        return SwitchSettings(epochs=self.epochs, first=first, then=then).build(context)

@@ -13,16 +13,13 @@ Any losses may be terms, further sums among them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
-from vsekit.losses.base import Loss, LossContext, LossInputs
-from vsekit.parts import Part, Settings
-
-if TYPE_CHECKING:
-    from vsekit.losses import LossSettings
+from vsekit.losses import Loss, LossContext, LossInputs, LossPart, LossSettings
+from vsekit.parts import Settings
 
 
 class WeightedSum(Loss):
@@ -58,9 +55,13 @@ class Term(Settings):
     loss: LossSettings
 
 
-class WeightedSumSettings(Part):
+class WeightedSumSettings(LossPart):
     kind: Literal["weighted_sum"] = "weighted_sum"
     terms: list[Term] = Field(min_length=1)
+
+    @property
+    def inner(self) -> list[LossPart]:
+        return [term.loss for term in self.terms]
 
     def build(self, context: LossContext) -> WeightedSum:
         kinds = [term.loss.kind for term in self.terms]

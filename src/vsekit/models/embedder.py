@@ -81,14 +81,14 @@ class Embedder:
     def _listed(self, images: Any) -> Sequence[Any]:
         """A list of what was given; one alone is a list of one."""
         if isinstance(images, np.ndarray):
-            axes = 1 if self.model.settings.image.encoder.kind == "precomputed" else 3
+            axes = 1 if self.model.settings.image.encoder.reads_features else 3
             return [images] if images.ndim <= axes else list(images)
         alone = isinstance(images, str | bytes | bytearray | memoryview) or hasattr(images, "read")
         return list(images) if isinstance(images, Iterable) and not alone else [images]
 
     def _inputs(self, batch: Any) -> Tensor | Sets:
         encoder = self.model.image.encoder
-        if self.model.settings.image.encoder.kind == "precomputed":
+        if self.model.settings.image.encoder.reads_features:
             return self._features(batch)
         view = self.model.view
         views = np.stack([crops(resized(decode(image, view.resize), view), view) for image in batch])

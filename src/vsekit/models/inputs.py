@@ -139,7 +139,7 @@ def image_inputs(
         crops: a frozen encoder's features of so many random crops stand for a random view.
     """
     encoder = model.image.encoder
-    if model.settings.image.encoder.kind == "precomputed":
+    if model.settings.image.encoder.reads_features:
         return FeatureInputs(pairs, encoder.dim, training=training)
     if pairs.features is not None:
         _refuse_other_features(encoder, pairs, frozen)

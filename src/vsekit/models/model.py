@@ -64,7 +64,7 @@ class VSE(nn.Module):
         super().__init__()
         self.tokenizer, self.view, self.image_dim = tokenizer, view, image_dim
         image = _image_encoder(settings.image.encoder, image_dim, initialise)
-        self.feature_source = feature_source if settings.image.encoder.kind == "precomputed" else None
+        self.feature_source = feature_source if settings.image.encoder.reads_features else None
         text = settings.text.encoder.build(tokenizer, initialise=initialise or text_from_pip)
         self._pip_weights = {
             side: weights_fingerprint(encoder)
@@ -104,7 +104,7 @@ class VSE(nn.Module):
         A model that reads them already stays as it is. Raises UserError where that encoder is not known, or can't be
         made again with the same weights.
         """
-        if self.settings.image.encoder.kind != "precomputed":
+        if not self.settings.image.encoder.reads_features:
             return self
         source = self.feature_source
         if source is None:
@@ -184,12 +184,9 @@ def _with_encoders(settings: ModelSettings, image: Any, text: Any) -> ModelSetti
 
 
 def _image_encoder(settings: Any, dim: int | None, initialise: bool) -> ImageEncoder:
-    if settings.kind == "precomputed":
+    if settings.reads_features:
         return settings.build(dim)
-    if not initialise and settings.kind == "timm_vision":
-        # Saved weights follow: its hub need not be asked.
-        settings = settings.model_copy(update={"pretrained": False})
-    return settings.build()
+    return settings.build() if initialise else settings.build_untrained()
 
 
 def model_folder(path: Path | str) -> Path:

@@ -61,7 +61,7 @@ class ModelSettings(Settings):
 
     @model_validator(mode="after")
     def _branch_has_regions(self) -> ModelSettings:
-        if self.caption_branch is not None and self.image.pooling.kind != "vsrn":
+        if self.caption_branch is not None and not self.image.pooling.gives_regions:
             raise ValueError(
                 f"caption_branch reads the regions of pooling 'vsrn', but image.pooling is '{self.image.pooling.kind}'"
             )
@@ -71,7 +71,7 @@ class ModelSettings(Settings):
     def _sets_meet_sets(self) -> ModelSettings:
         on_sets = self.similarity.build().on_sets
         for side, tower in (("image", self.image), ("text", self.text)):
-            if on_sets != (tower.pooling.kind == "none"):
+            if on_sets != tower.pooling.keeps_sets:
                 have = f"{side}.pooling is '{tower.pooling.kind}'"
                 want = (
                     "compares sets, so pooling must be 'none'"

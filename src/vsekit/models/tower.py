@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from vsekit.models.settings import ImageTowerSettings, TextTowerSettings
 from vsekit.parts import Sets
-from vsekit.pooling.vsrn import VSRN
+from vsekit.pooling.base import RegionPooling
 from vsekit.similarity.cosine import l2_normalised
 
 
@@ -23,7 +23,7 @@ class Tower(nn.Module):
     def __init__(self, settings: ImageTowerSettings | TextTowerSettings, encoder: Any, dim: int) -> None:
         super().__init__()
         self.encoder = encoder
-        between = encoder.dim if settings.projection.kind == "identity" else settings.projection_dim or dim
+        between = encoder.dim if settings.projection.keeps_size else settings.projection_dim or dim
         self.projection = settings.projection.build(encoder.dim, between)
         self.pooling = settings.pooling.build(between)
         self.regions_dim = between
@@ -43,8 +43,8 @@ class Tower(nn.Module):
         return self._finished(self.pooling(projected, sets.mask))
 
     def embed_with_regions(self, sets: Sets) -> tuple[Tensor, Tensor]:
-        """(B, D), and the regions (B, N, d) as VSRN's reasoning left them, for its caption branch."""
-        assert isinstance(self.pooling, VSRN)  # ModelSettings sees to it
+        """(B, D), and the regions (B, N, d) as the pooling left them, for a caption branch."""
+        assert isinstance(self.pooling, RegionPooling)  # ModelSettings sees to it
         regions, pooled = self.pooling.both(self.projection(sets.vectors), sets.mask)
         return self._finished(pooled), regions
 

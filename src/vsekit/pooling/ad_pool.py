@@ -21,8 +21,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import softmax, sort_descending
 from vsekit.pooling.soft_pool import soft_pool
 
@@ -78,7 +77,7 @@ class AdPool(Pooling):
         return torch.lerp(embedding, token, self.get_buffer("token_share"))
 
 
-class AdPoolSettings(Part):
+class AdPoolSettings(PoolingPart):
     kind: Literal["ad_pool"] = "ad_pool"
     levels: Levels = "both"
     balance: Balance = "learned"

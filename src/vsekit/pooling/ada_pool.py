@@ -18,8 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import softmax, zero_padding
 from vsekit.pooling.mean import mean_pool
 from vsekit.pooling.soft_pool import soft_pool
@@ -48,7 +47,7 @@ class AdaPool(Pooling):
         return ada_pool(vectors, mask, self.logit.sigmoid())
 
 
-class AdaPoolSettings(Part):
+class AdaPoolSettings(PoolingPart):
     kind: Literal["ada_pool"] = "ada_pool"
 
     def build(self, dim: int) -> AdaPool:

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor, nn
+
+from vsekit.parts import Part
+
+
+class PoolingPart(Part):
+    """Settings of a pooling.
+
+    keeps_sets: nothing is pooled, for similarities of sets; `build` gives None.
+    gives_regions: what is built is a `RegionPooling`, whose regions a caption branch reads.
+    one_vector: takes only sets of a single vector.
+    """
+
+    keeps_sets: ClassVar[bool] = False
+    gives_regions: ClassVar[bool] = False
+    one_vector: ClassVar[bool] = False
+
+    def build(self, dim: int) -> Pooling | None:
+        """The pooling of vectors of size `dim`."""
+        raise NotImplementedError
 
 
 class Pooling(nn.Module):
@@ -16,4 +37,12 @@ class Pooling(nn.Module):
 
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
         """(B, N, d), (B, N) bool → (B, dim_out). Every row of the mask has at least one True."""
+        raise NotImplementedError
+
+
+class RegionPooling(Pooling):
+    """A pooling that also gives what its vectors became before they were pooled."""
+
+    def both(self, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The regions (B, N, d), and the pooled vector (B, dim_out)."""
         raise NotImplementedError

@@ -7,8 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 
 
 def first_pool(vectors: Tensor, mask: Tensor) -> Tensor:
@@ -21,7 +20,7 @@ class FirstPool(Pooling):
         return first_pool(vectors, mask)
 
 
-class FirstPoolSettings(Part):
+class FirstPoolSettings(PoolingPart):
     kind: Literal["first"] = "first"
 
     def build(self, dim: int) -> FirstPool:

@@ -19,8 +19,7 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import masked_batch_norm, zero_padding
 from vsekit.pooling.mean import mean_pool
 
@@ -54,7 +53,7 @@ class GCN(Pooling):
         return mean_pool(vectors, mask)
 
 
-class GCNSettings(Part):
+class GCNSettings(PoolingPart):
     kind: Literal["gcn"] = "gcn"
     layers: PositiveInt = 4
 

@@ -17,8 +17,7 @@ import torch
 from pydantic import Field, PositiveFloat
 from torch import Tensor, nn
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import read_sequence, softmax, sort_descending
 
 
@@ -50,7 +49,7 @@ class GPO(Pooling):
         return torch.einsum("bn,bnd->bd", theta, u[:, : theta.shape[1]])
 
 
-class GPOSettings(Part):
+class GPOSettings(PoolingPart):
     kind: Literal["gpo"] = "gpo"
     hidden: Annotated[int, Field(gt=0, multiple_of=2)] = 32
     temperature: PositiveFloat = 0.1

@@ -12,8 +12,7 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import front
 from vsekit.pooling.mean import mean_pool
 
@@ -34,7 +33,7 @@ class KMaxPool(Pooling):
         return k_max_pool(vectors, mask, self.k)
 
 
-class KMaxPoolSettings(Part):
+class KMaxPoolSettings(PoolingPart):
     kind: Literal["k_max"] = "k_max"
     k: PositiveInt = 5
 

@@ -7,8 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 
 
 def last_pool(vectors: Tensor, mask: Tensor) -> Tensor:
@@ -22,7 +21,7 @@ class LastPool(Pooling):
         return last_pool(vectors, mask)
 
 
-class LastPoolSettings(Part):
+class LastPoolSettings(PoolingPart):
     kind: Literal["last"] = "last"
 
     def build(self, dim: int) -> LastPool:

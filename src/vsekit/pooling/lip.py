@@ -14,8 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import softmax, zero_padding
 from vsekit.pooling.mean import mean_pool
 
@@ -41,7 +40,7 @@ class LIP(Pooling):
         return (softmax(logits, mask) * vectors).sum(1)
 
 
-class LIPSettings(Part):
+class LIPSettings(PoolingPart):
     kind: Literal["lip"] = "lip"
 
     def build(self, dim: int) -> LIP:

@@ -7,8 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 
 
 def max_pool(vectors: Tensor, mask: Tensor) -> Tensor:
@@ -21,7 +20,7 @@ class MaxPool(Pooling):
         return max_pool(vectors, mask)
 
 
-class MaxPoolSettings(Part):
+class MaxPoolSettings(PoolingPart):
     kind: Literal["max"] = "max"
 
     def build(self, dim: int) -> MaxPool:

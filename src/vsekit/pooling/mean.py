@@ -6,8 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import zero_padding
 
 
@@ -21,7 +20,7 @@ class MeanPool(Pooling):
         return mean_pool(vectors, mask)
 
 
-class MeanPoolSettings(Part):
+class MeanPoolSettings(PoolingPart):
     kind: Literal["mean"] = "mean"
 
     def build(self, dim: int) -> MeanPool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from vsekit.parts import Part
+from vsekit.pooling.base import PoolingPart
 
 
-class NoPoolingSettings(Part):
+class NoPoolingSettings(PoolingPart):
     """`build` gives None, which tells the tower to keep the set."""
+
+    keeps_sets: ClassVar[bool] = True
 
     kind: Literal["none"] = "none"
 

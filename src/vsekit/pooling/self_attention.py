@@ -14,8 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import softmax, zero_padding
 from vsekit.pooling.mean import mean_pool
 
@@ -34,7 +33,7 @@ class SelfAttention(Pooling):
         return torch.einsum("bn,bnd->bd", softmax(logits, mask), vectors)
 
 
-class SelfAttentionSettings(Part):
+class SelfAttentionSettings(PoolingPart):
     kind: Literal["self_attention"] = "self_attention"
 
     def build(self, dim: int) -> SelfAttention:

@@ -11,8 +11,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import read_sequence
 
 Cell = Literal["gru", "lstm"]
@@ -29,7 +28,7 @@ class Seq2Seq(Pooling):
         return read_sequence(self.rnn, vectors, mask, self.back)[1]
 
 
-class Seq2SeqSettings(Part):
+class Seq2SeqSettings(PoolingPart):
     kind: Literal["seq2seq"] = "seq2seq"
     cell: Cell = "gru"
     bidirectional: bool = False

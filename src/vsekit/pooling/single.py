@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
 from vsekit.errors import UserError
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.first import first_pool
 
 
@@ -23,7 +22,9 @@ class SinglePool(Pooling):
         return first_pool(vectors, mask)
 
 
-class SinglePoolSettings(Part):
+class SinglePoolSettings(PoolingPart):
+    one_vector: ClassVar[bool] = True
+
     kind: Literal["single"] = "single"
 
     def build(self, dim: int) -> SinglePool:

@@ -11,8 +11,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import softmax, zero_padding
 
 
@@ -26,7 +25,7 @@ class SoftPool(Pooling):
         return soft_pool(vectors, mask)
 
 
-class SoftPoolSettings(Part):
+class SoftPoolSettings(PoolingPart):
     kind: Literal["soft_pool"] = "soft_pool"
 
     def build(self, dim: int) -> SoftPool:

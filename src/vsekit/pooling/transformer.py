@@ -13,8 +13,7 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from vsekit.errors import UserError
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import Pooling, PoolingPart
 from vsekit.pooling.masked import zero_padding
 from vsekit.pooling.mean import mean_pool
 
@@ -29,7 +28,7 @@ class Transformer(Pooling):
         return mean_pool(self.encoder(zero_padding(vectors, mask), src_key_padding_mask=~mask), mask)
 
 
-class TransformerSettings(Part):
+class TransformerSettings(PoolingPart):
     kind: Literal["transformer"] = "transformer"
     layers: PositiveInt = 1
     heads: PositiveInt = 8

@@ -10,21 +10,20 @@ them over the wrong dimension, dividing each dimension by its norm over the *reg
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from vsekit.parts import Part
-from vsekit.pooling.base import Pooling
+from vsekit.pooling.base import PoolingPart, RegionPooling
 from vsekit.pooling.gcn import GraphReasoning
 from vsekit.pooling.masked import read_sequence, zero_padding
 
 Normalize = Literal["features", "regions", "none"]
 
 
-class VSRN(Pooling):
+class VSRN(RegionPooling):
     def __init__(self, dim: int, layers: int = 4, normalize: Normalize = "features") -> None:
         super().__init__(dim)
         self.normalize = normalize
@@ -52,7 +51,9 @@ class VSRN(Pooling):
         return F.normalize(vectors, dim=-1 if self.normalize == "features" else 1)
 
 
-class VSRNSettings(Part):
+class VSRNSettings(PoolingPart):
+    gives_regions: ClassVar[bool] = True
+
     kind: Literal["vsrn"] = "vsrn"
     layers: PositiveInt = 4
     normalize: Normalize = "features"

@@ -331,10 +331,10 @@ def _lacking(run: Run, pairs: Pairs, measured: str, protocol: str) -> str | None
     """What the collection lacks, in words."""
     model, have, shape = run.settings.model, pairs.splits, None if pairs.features is None else pairs.features.shape
     frozen = all("image.encoder" in stage.freeze for stage in run.settings.stages.values())
-    if model.image.encoder.kind == "precomputed":
+    if model.image.encoder.reads_features:
         if shape is None:
             return "the row reads features, and this collection has none"
-        if model.image.pooling.kind != "single" and len(shape) < 3:
+        if not model.image.pooling.one_vector and len(shape) < 3:
             return f"the row reads sets of features, and these have the shape {shape}"
     elif not (shape and frozen) and any(picture.path is None for picture in pairs.pictures):
         return "the row reads pictures, and this collection has features only"

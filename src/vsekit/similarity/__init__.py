@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from vsekit.parts import ONE_OF
-from vsekit.similarity.base import Similarity
-from vsekit.similarity.bfan import BfanSettings
-from vsekit.similarity.cosine import CosineSettings, l2_normalised
-from vsekit.similarity.inner_product import InnerProductSettings
-from vsekit.similarity.order import OrderSettings
-from vsekit.similarity.scan import ScanSettings
+from vsekit.parts import OneOf
+from vsekit.similarity.base import Similarity, SimilarityPart
+from vsekit.similarity.cosine import l2_normalised
 
-SimilaritySettings = Annotated[
-    CosineSettings | InnerProductSettings | OrderSettings | ScanSettings | BfanSettings, *ONE_OF
+#: The files of the folder; a new similarity is one more line.
+SIMILARITIES = [
+    "cosine",
+    "inner_product",
+    "order",
+    "scan",
+    "bfan",
 ]
+SimilaritySettings = Annotated[SimilarityPart, OneOf(SimilarityPart, __name__, "similarities", SIMILARITIES)]
 
-__all__ = ["Similarity", "SimilaritySettings", "l2_normalised"]
+__all__ = ["SIMILARITIES", "Similarity", "SimilarityPart", "SimilaritySettings", "l2_normalised"]

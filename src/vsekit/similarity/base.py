@@ -12,16 +12,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vsekit.parts import Part
+
 
 class Similarity(nn.Module):
     """Subclasses set `on_sets` and implement both methods on tensors (pooled) or on `Sets`.
 
+    symmetric: s(a, b) = s(b, a), so that pictures can be compared with pictures and captions with captions.
     inner_product: True when scores are the plain matrix product of `prepare_images(images)` and
         `prepare_captions(captions)`, so that whoever scores whole collections (evaluation, mining, search) may
         prepare each side once and then use the fastest product there is.
     """
 
     on_sets: bool = False
+    symmetric: bool = True
     inner_product: bool = False
 
     def forward(self, images: Any, captions: Any) -> Tensor:
@@ -37,6 +41,13 @@ class Similarity(nn.Module):
 
     def prepare_captions(self, captions: Tensor) -> Tensor:
         return captions
+
+
+class SimilarityPart(Part):
+    """Settings of a similarity."""
+
+    def build(self) -> Similarity:
+        raise NotImplementedError
 
 
 def full_precision(x: Tensor) -> Tensor:

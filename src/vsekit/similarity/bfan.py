@@ -18,7 +18,7 @@ import torch
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from vsekit.parts import Part
+from vsekit.similarity.base import SimilarityPart
 from vsekit.similarity.cross_attention import CrossAttention
 
 Confidence = Literal["equal", "prob"]
@@ -45,7 +45,7 @@ def focal(weights: Tensor, context: Tensor, confidence: Confidence) -> Tensor:
     return kept / kept.sum(1, keepdim=True)
 
 
-class BfanSettings(Part):
+class BfanSettings(SimilarityPart):
     """focal: how rivals count, "equal" or "prob". The other settings are as in `ScanSettings`."""
 
     kind: Literal["bfan"] = "bfan"

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from vsekit.parts import Part
+from vsekit.similarity.base import SimilarityPart
 from vsekit.similarity.inner_product import InnerProduct
 
 
@@ -43,7 +43,7 @@ class Cosine(InnerProduct):
         return l2_normalised(captions)
 
 
-class CosineSettings(Part):
+class CosineSettings(SimilarityPart):
     kind: Literal["cosine"] = "cosine"
 
     def build(self) -> Cosine:

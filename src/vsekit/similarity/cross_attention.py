@@ -121,6 +121,7 @@ class CrossAttention(Similarity):
     """
 
     on_sets = True
+    symmetric = False
 
     def __init__(
         self,

@@ -9,8 +9,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from vsekit.parts import Part
-from vsekit.similarity.base import Similarity
+from vsekit.similarity.base import Similarity, SimilarityPart
 
 
 class InnerProduct(Similarity):
@@ -25,7 +24,7 @@ class InnerProduct(Similarity):
         return (images * captions).sum(-1)
 
 
-class InnerProductSettings(Part):
+class InnerProductSettings(SimilarityPart):
     kind: Literal["inner_product"] = "inner_product"
 
     def build(self) -> InnerProduct:

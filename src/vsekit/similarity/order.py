@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from vsekit.parts import Part
-from vsekit.similarity.base import Similarity, full_precision
+from vsekit.similarity.base import Similarity, SimilarityPart, full_precision
 
 # A block of violations must stay in cache between the passes over it: 2¹⁹ float32 are 2 MiB.
 _BLOCK = 2**19
@@ -81,6 +80,8 @@ def _blocks(images: Tensor, captions: Tensor) -> Iterator[tuple[slice, slice, Te
 class Order(Similarity):
     """squared: the energy without the root, −‖max(0, g(c) − f(i))‖₂²."""
 
+    symmetric = False
+
     def __init__(self, squared: bool = False) -> None:
         super().__init__()
         self.squared = squared
@@ -97,7 +98,7 @@ class Order(Similarity):
         return -(violation.square() if self.squared else violation)
 
 
-class OrderSettings(Part):
+class OrderSettings(SimilarityPart):
     kind: Literal["order"] = "order"
     squared: bool = False
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from vsekit.parts import Part
+from vsekit.similarity.base import SimilarityPart
 from vsekit.similarity.cross_attention import CrossAttention, Direction
 
 #: The λs published for Flickr30K; COCO has lambda_lse 20 for i2t.
@@ -21,7 +21,7 @@ LAMBDA_SOFTMAX: dict[Direction, float] = {"t2i": 9.0, "i2t": 4.0}
 LAMBDA_LSE: dict[Direction, float] = {"t2i": 6.0, "i2t": 5.0}
 
 
-class ScanSettings(Part):
+class ScanSettings(SimilarityPart):
     """direction: "t2i", words attend to regions; "i2t", regions attend to words.
 
     aggregate: LogSumExp or mean of the cosines.

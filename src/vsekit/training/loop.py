@@ -33,7 +33,7 @@ from vsekit.training.checkpoint import load_checkpoint, newest_checkpoint, read_
 from vsekit.training.collection import Collection
 from vsekit.training.losses import build_loss, carry_over
 from vsekit.training.mining import mined_lists, mined_sampler
-from vsekit.training.optimiser import build_optimisers, set_rate
+from vsekit.training.parameters import build_optimisers, set_rate
 from vsekit.training.order import epoch_captions, seed_torch
 from vsekit.training.run import Log, RunFolder, finished
 from vsekit.training.schedule import rate_factor

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -20,9 +17,9 @@ from vsekit.training.settings import StageSettings
 
 def build_loss(stage: StageSettings, data: Collection, inputs: ImageInputs, dim: int) -> Loss:
     """The stage's loss for this collection; `inputs` give the features that pseudo-categories cluster."""
-    k = next((loss.pseudo_classes for loss in _parts(stage.loss) if getattr(loss, "pseudo_classes", None)), None)
+    k = stage.loss.categories
     classes = _pseudo_classes(k, data, inputs) if k else None
-    loss: Loss = stage.loss.build(LossContext(data.n_groups, dim, classes))
+    loss = stage.loss.build(LossContext(data.n_groups, dim, classes))
     if loss.needs_offline and stage.mine is None:
         raise UserError(
             f"the loss '{stage.loss.kind}' draws offline negatives, and the stage mines none",
@@ -52,15 +49,6 @@ def carry_over(before: Loss | None, now: Loss) -> None:
         if shapes and match is not None:
             learned.remove(match)
             part.load_state_dict(match.state_dict())
-
-
-def _parts(loss: Any) -> Iterator[Any]:
-    """A loss and the losses in it, of a weighted sum or a switch."""
-    yield loss
-    inner = [term.loss for term in getattr(loss, "terms", ())]
-    for part in (*inner, getattr(loss, "first", None), getattr(loss, "then", None)):
-        if part is not None:
-            yield from _parts(part)
 
 
 def _pseudo_classes(k: int, data: Collection, inputs: ImageInputs) -> Tensor | None:

@@ -6,39 +6,19 @@ VSE++ with fine-tuning is two stages, ConVSE three, AOQ two with mining between.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from vsekit.data.views import ViewSettings
 from vsekit.losses import LossSettings
 from vsekit.models.querybank import QuerybankSettings
 from vsekit.models.settings import ModelSettings
-from vsekit.parts import ONE_OF, Part, Settings, merged
-
-
-class AdamSettings(Part):
-    kind: Literal["adam"] = "adam"
-    lr: float = Field(default=2e-4, gt=0)
-    weight_decay: float = Field(default=0.0, ge=0)
-
-
-class AdamWSettings(Part):
-    kind: Literal["adamw"] = "adamw"
-    lr: float = Field(default=5e-4, gt=0)
-    weight_decay: float = Field(default=1e-4, ge=0)
-
-
-class SGDSettings(Part):
-    kind: Literal["sgd"] = "sgd"
-    lr: float = Field(default=1e-1, gt=0)
-    momentum: float = Field(default=0.9, ge=0, lt=1)
-    nesterov: bool = True
-    weight_decay: float = Field(default=1e-4, ge=0)
-
-
-OptimiserSettings = Annotated[AdamSettings | AdamWSettings | SGDSettings, *ONE_OF]
+from vsekit.parts import Settings, merged, wrong_fields
+from vsekit.training.optimisers import OptimiserSettings
+from vsekit.training.optimisers.adam import AdamSettings
 
 
 class ScheduleSettings(Settings):
@@ -145,17 +125,32 @@ class DataSettings(Settings):
         return self
 
 
+def _without_none(stages: Any) -> Any:
+    return {k: v for k, v in stages.items() if v is not None} if isinstance(stages, Mapping) else stages
+
+
 class RunSettings(Settings):
     """Everything that makes a run; `config.yaml` in the run folder holds it complete.
 
+    stages: by name, in order; a name with null in place of a stage is no stage.
     querybank: training pictures and captions kept with the model to take off scores what is owed to hubs.
     """
 
     seed: int = Field(default=0, ge=0, lt=2**63)
     model: ModelSettings
     data: DataSettings = DataSettings()
-    stages: dict[str, StageSettings] = Field(min_length=1)
+    stages: Annotated[dict[str, StageSettings], BeforeValidator(_without_none)] = Field(min_length=1)
     querybank: QuerybankSettings | None = None
+
+    @model_validator(mode="after")
+    def _stages_change_the_model_rightly(self) -> RunSettings:
+        for index, (name, stage) in enumerate(self.stages.items()):
+            try:
+                if stage.model:
+                    self.model_in(index)
+            except ValidationError as error:
+                raise ValueError("; ".join(wrong_fields(error, f"stages.{name}.model"))) from None
+        return self
 
     @model_validator(mode="after")
     def _bank_of_vectors(self) -> RunSettings:

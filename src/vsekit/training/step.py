@@ -52,7 +52,7 @@ class Step(nn.Module):
                 f"this loss classifies single vectors, but similarity '{model.settings.similarity.kind}' compares sets",
                 remedy="Choose a pooling other than 'none' and a similarity of vectors (cosine), or another loss.",
             )
-        if loss.needs_symmetric and (model.similarity.on_sets or model.settings.similarity.kind == "order"):
+        if loss.needs_symmetric and not model.similarity.symmetric:
             raise UserError(
                 "this loss compares images with images and captions with captions, which similarity "
                 f"'{model.settings.similarity.kind}' can't: it tells the two sides apart",

@@ -6,25 +6,24 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from vsekit.encoders.image.detector_regions import DetectorRegionsSettings
-from vsekit.encoders.image.efficientnet_lite import EfficientNetLiteSettings
-from vsekit.encoders.image.precomputed import PrecomputedSettings
-from vsekit.encoders.image.several import SeveralSettings
-from vsekit.encoders.image.small_cnn import SmallCNNSettings
-from vsekit.encoders.image.timm_vision import TimmVisionSettings
-from vsekit.encoders.image.transformers_vision import TransformersVisionSettings
-from vsekit.parts import ONE_OF, settings_error
+from vsekit.encoders.base import ImageEncoderPart
+from vsekit.parts import OneOf, settings_error
 
-ImageEncoderSettings = Annotated[
-    DetectorRegionsSettings
-    | EfficientNetLiteSettings
-    | PrecomputedSettings
-    | SeveralSettings
-    | SmallCNNSettings
-    | TimmVisionSettings
-    | TransformersVisionSettings,
-    *ONE_OF,
+#: The files of the folder; a new encoder is one more line. Those of pictures can be part of others.
+OF_PICTURES = [
+    "efficientnet_lite",
+    "small_cnn",
+    "timm_vision",
+    "transformers_vision",
 ]
+IMAGE_ENCODERS = [
+    *OF_PICTURES,
+    "detector_regions",
+    "several",
+    "precomputed",
+]
+PictureEncoderSettings = Annotated[ImageEncoderPart, OneOf(ImageEncoderPart, __name__, "encoders.image", OF_PICTURES)]
+ImageEncoderSettings = Annotated[ImageEncoderPart, OneOf(ImageEncoderPart, __name__, "encoders.image", IMAGE_ENCODERS)]
 
 
 def encoder_settings(value: Any) -> Any:

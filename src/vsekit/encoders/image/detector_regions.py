@@ -10,18 +10,17 @@ A box has x0, y0, x1, y1 in 0…1 of the view. Take a view that shows the whole 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.base import ImageEncoder, ImageEncoderPart
+from vsekit.encoders.image import PictureEncoderSettings
 from vsekit.encoders.image.efficientnet_lite import EfficientNetLiteSettings
-from vsekit.encoders.image.small_cnn import SmallCNNSettings
-from vsekit.encoders.image.timm_vision import TimmVisionSettings
-from vsekit.encoders.image.transformers_vision import TransformersVision, TransformersVisionSettings, loaded, rebuilt
-from vsekit.parts import ONE_OF, Part, Sets
+from vsekit.encoders.image.transformers_vision import TransformersVision, loaded, rebuilt
+from vsekit.parts import Sets
 
 
 def roi_align(grid: Tensor, boxes: Tensor, size: int = 7) -> Tensor:
@@ -106,7 +105,7 @@ class DetectorRegions(ImageEncoder):
         return self.settings.model_dump(mode="json")
 
 
-class DetectorRegionsSettings(Part):
+class DetectorRegionsSettings(ImageEncoderPart):
     """detector: an object detector of transformers, a name on the hub or a folder.
 
     backbone: whose grid is read, whatever its `output` says.
@@ -116,9 +115,7 @@ class DetectorRegionsSettings(Part):
 
     kind: Literal["detector_regions"] = "detector_regions"
     detector: str
-    backbone: Annotated[
-        EfficientNetLiteSettings | SmallCNNSettings | TimmVisionSettings | TransformersVisionSettings, *ONE_OF
-    ] = EfficientNetLiteSettings(output="grid")
+    backbone: PictureEncoderSettings = EfficientNetLiteSettings(output="grid")
     regions: int = Field(default=36, gt=0)
     threshold: float = Field(default=0.0, ge=0, le=1)
     pretrained: bool = True

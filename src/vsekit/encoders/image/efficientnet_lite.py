@@ -17,10 +17,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.base import ImageEncoder, ImageEncoderPart
 from vsekit.encoders.image.grids import cells, single
 from vsekit.errors import UserError, missing_extra
-from vsekit.parts import Part, Sets
+from vsekit.parts import Sets
 
 
 class _ConvNormReLU6(nn.Module):
@@ -82,7 +82,7 @@ def _weights(version: int) -> dict[str, Tensor]:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-class EfficientNetLiteSettings(Part):
+class EfficientNetLiteSettings(ImageEncoderPart):
     """pixels: side of the input; larger inputs give larger grids (448: 14 × 14)."""
 
     kind: Literal["efficientnet_lite"] = "efficientnet_lite"

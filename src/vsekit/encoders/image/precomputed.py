@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.base import ImageEncoder, ImageEncoderPart
 from vsekit.encoders.image.grids import complete
 from vsekit.errors import UserError
-from vsekit.parts import Part, Sets
+from vsekit.parts import Sets
 
 
 class Precomputed(ImageEncoder):
@@ -40,8 +40,10 @@ class Precomputed(ImageEncoder):
         return self(features, torch.arange(features.shape[1], device=features.device) < lengths[:, None])
 
 
-class PrecomputedSettings(Part):
+class PrecomputedSettings(ImageEncoderPart):
     """dim: size of a feature; None takes it from the data, through `build(dim)`."""
+
+    reads_features: ClassVar[bool] = True
 
     kind: Literal["precomputed"] = "precomputed"
     dim: int | None = None

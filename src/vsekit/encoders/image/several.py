@@ -9,23 +9,16 @@ were trained apart err apart.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from vsekit.encoders.base import ImageEncoder
-from vsekit.encoders.image.efficientnet_lite import EfficientNetLiteSettings
-from vsekit.encoders.image.small_cnn import SmallCNNSettings
-from vsekit.encoders.image.timm_vision import TimmVisionSettings
-from vsekit.encoders.image.transformers_vision import TransformersVisionSettings
+from vsekit.encoders.base import ImageEncoder, ImageEncoderPart
+from vsekit.encoders.image import PictureEncoderSettings
 from vsekit.errors import UserError
-from vsekit.parts import ONE_OF, Part, Sets
-
-MemberSettings = Annotated[
-    EfficientNetLiteSettings | SmallCNNSettings | TimmVisionSettings | TransformersVisionSettings, *ONE_OF
-]
+from vsekit.parts import Sets
 
 
 class Several(ImageEncoder):
@@ -74,11 +67,11 @@ class Several(ImageEncoder):
         return (pixels * std + mean - own_mean) / own_std
 
 
-class SeveralSettings(Part):
+class SeveralSettings(ImageEncoderPart):
     """members: encoders that read pixels. join: their `features` end to end, or all their vectors in one set."""
 
     kind: Literal["several"] = "several"
-    members: list[MemberSettings] = Field(min_length=1)
+    members: list[PictureEncoderSettings] = Field(min_length=1)
     join: Literal["features", "sets"] = "features"
 
     def build(self) -> Several:

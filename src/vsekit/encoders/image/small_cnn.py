@@ -19,10 +19,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.base import ImageEncoder, ImageEncoderPart
 from vsekit.encoders.image.grids import cells, single
 from vsekit.errors import UserError
-from vsekit.parts import Part, Sets
+from vsekit.parts import Sets
 
 
 def _stage(inputs: int, outputs: int, stride: int) -> nn.Sequential:
@@ -63,7 +63,7 @@ class SmallCNN(ImageEncoder):
         return list(self.stages)
 
 
-class SmallCNNSettings(Part):
+class SmallCNNSettings(ImageEncoderPart):
     kind: Literal["small_cnn"] = "small_cnn"
     widths: tuple[int, ...] = Field(default=(16, 32, 64, 128), min_length=1)
     pixels: int = 64

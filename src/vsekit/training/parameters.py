@@ -1,4 +1,4 @@
-"""The optimiser of a stage: which parameters it moves, and each part's own learning rate."""
+"""Which parameters a stage moves, and each part's own learning rate."""
 
 from __future__ import annotations
 
@@ -36,21 +36,11 @@ def build_optimisers(step: Step, stage: StageSettings) -> list[torch.optim.Optim
 
     Those rows move by SparseAdam at the stage's rate, whatever the optimiser: a dense one would touch every row.
     """
-    settings = stage.optimiser
-    groups = parameter_groups(step, stage)
-    if settings.kind == "sgd":
-        main: torch.optim.Optimizer = torch.optim.SGD(
-            groups,
-            lr=settings.lr,
-            momentum=settings.momentum,
-            nesterov=settings.nesterov and settings.momentum > 0,
-            weight_decay=settings.weight_decay,
-        )
-    else:
-        kind = torch.optim.AdamW if settings.kind == "adamw" else torch.optim.Adam
-        main = kind(groups, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
+    main = stage.optimiser.build(parameter_groups(step, stage))
     sparse = step.loss.sparse_parameters()
-    return [main, torch.optim.SparseAdam([{"params": sparse, "scale": 1.0}], lr=settings.lr)] if sparse else [main]
+    if not sparse:
+        return [main]
+    return [main, torch.optim.SparseAdam([{"params": sparse, "scale": 1.0}], lr=stage.optimiser.lr)]
 
 
 def set_rate(optimisers: list[torch.optim.Optimizer], rate: float) -> None:
