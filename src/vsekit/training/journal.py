@@ -1,0 +1,44 @@
+"""What a run writes down while it goes: metrics.jsonl, timings.jsonl, and TensorBoard files on request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from vsekit.training.board import Board
+from vsekit.training.run import Log, RunFolder
+
+
+class Journal:
+    """metrics_size: where metrics.jsonl ended at the last checkpoint; what was written after it is cut."""
+
+    def __init__(self, folder: RunFolder, metrics_size: int, tensorboard: bool) -> None:
+        self.board = Board(folder.path / "tensorboard") if tensorboard else None
+        self.metrics, self.timings = Log(folder.metrics, metrics_size), Log(folder.timings)
+
+    def event(self, event: str, **values: Any) -> None:
+        """A line of metrics, with tensors as numbers."""
+        line = {k: v.item() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
+        self.metrics.write({"event": event, **line})
+        if self.board:
+            self.board.add(event, line)
+
+    def timing(self, **values: Any) -> None:
+        self.timings.write(values)
+
+    def end(self, line: dict[str, Any]) -> None:
+        """The closing line, which makes the run a finished one."""
+        self.metrics.write(line)
+        self.flushed()
+
+    def flushed(self) -> int:
+        """Makes sure all is on disk; returns the size of the metrics."""
+        self.timings.flushed()
+        return self.metrics.flushed()
+
+    def close(self) -> None:
+        self.metrics.close()
+        self.timings.close()
+        if self.board:
+            self.board.close()

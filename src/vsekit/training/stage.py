@@ -1,0 +1,114 @@
+"""Opening a stage: the model it starts from, what is frozen, its loss, its optimisers and its offline negatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from vsekit.losses.base import Loss
+from vsekit.mining.sampler import OfflineSampler
+from vsekit.models.inputs import ImageInputs
+from vsekit.models.model import VSE, load_model, set_frozen, take_weights
+from vsekit.progress import Progress
+from vsekit.training.collection import Collection
+from vsekit.training.losses import build_loss, carry_over
+from vsekit.training.mining import mined_lists, mined_sampler
+from vsekit.training.parameters import build_optimisers
+from vsekit.training.run import RunFolder
+from vsekit.training.settings import RunSettings, StageSettings
+from vsekit.training.step import Step
+
+
+@dataclass
+class Stage:
+    """What a running stage works with.
+
+    keeps_best: the best snapshot so far stays one of this stage's candidates.
+    """
+
+    index: int
+    name: str
+    settings: StageSettings
+    step: Step
+    optimisers: list[torch.optim.Optimizer]
+    frozen: list[torch.nn.Module]
+    inputs: ImageInputs
+    val_inputs: ImageInputs
+    sampler: OfflineSampler | None
+    keeps_best: bool
+
+    @property
+    def model(self) -> VSE:
+        return self.step.model
+
+    def train_mode(self) -> None:
+        """Training mode for all but the frozen parts, whose batch statistics must not move."""
+        self.step.train()
+        for part in self.frozen:
+            part.eval()
+
+
+@dataclass
+class Opener:
+    """Opens the stages of a run one after another; each may go on from the one before."""
+
+    settings: RunSettings
+    data: Collection
+    folder: RunFolder
+    progress: Progress
+    model: VSE | None = None
+    loss: Loss | None = None
+
+    def open(self, index: int, *, resumed: bool) -> Stage:
+        """Builds the stage from where it says it starts; `resumed`: weights and moments of a checkpoint follow."""
+        name, settings = list(self.settings.stages.items())[index]
+        sampler = self._sampler(name, settings, resumed)  # first, while the teacher is still there
+        before = self.loss
+        self.model = model = self._starting_model(index, settings, resumed)
+        frozen = set_frozen(model, settings.freeze)
+        share = getattr(model.text.encoder, "found_share", None)
+        if share is not None and not resumed:
+            self.progress.say(f"Word vectors were found for {share:.1%} of the vocabulary.")
+        inputs, val_inputs = self.data.inputs(model, settings)
+        self.loss = build_loss(settings, self.data, inputs, model.settings.dim)
+        if settings.start in ("previous", "best"):
+            carry_over(before, self.loss)
+        step = Step(model, self.loss, settings.augment)
+        optimisers = build_optimisers(step, settings)
+        same = index == 0 or self.settings.model_in(index) == self.settings.model_in(index - 1)
+        keeps_best = settings.start == "best" and same
+        return Stage(index, name, settings, step, optimisers, frozen, inputs, val_inputs, sampler, keeps_best)
+
+    def _sampler(self, name: str, settings: StageSettings, resumed: bool) -> OfflineSampler | None:
+        if settings.mine is None:
+            return None
+        lists = self.folder.path / "mined" / name
+        if not resumed:
+            if self.model is not None:
+                self.folder.create()
+            mined_lists(settings.mine, self.model, self.folder.model, self.data, lists, self.progress)
+        return mined_sampler(settings.mine, self.data, lists, self.progress)
+
+    def _starting_model(self, index: int, stage: StageSettings, resumed: bool) -> VSE:
+        torch.manual_seed(self.settings.seed + index)
+        fresh = VSE(
+            self.settings.model_in(index),
+            self.data.tokenizer,
+            self.settings.data.eval_view,
+            image_dim=self.data.image_dim,
+            feature_source=self.data.feature_source,
+        )
+        nothing_before = self.model is None and not isinstance(stage.start, Path)
+        if resumed or stage.start == "scratch" or nothing_before:
+            return fresh
+        if stage.start == "previous":
+            before = self.model
+        else:
+            before = load_model(self.folder.model if stage.start == "best" else stage.start)
+        assert before is not None
+        taken = take_weights(fresh, before)
+        if isinstance(stage.start, Path):
+            self.progress.say(f"Took {taken} of {len(fresh.state_dict())} weights from {stage.start}.")
+        return fresh
