@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from vsekit.models.embedder import Embedder
 
 
-def load(run_or_model: str | Path) -> Embedder:
-    """Loads a trained model, from a run folder or a model folder; see `vsekit.models.embedder.Embedder`."""
+def load(run_or_model: str | Path, *, trust: bool = False) -> Embedder:
+    """Loads a trained model, from a run folder or a model folder; see `vsekit.models.embedder.Embedder`.
+
+    trust: parts that the folder names as `module:Class` may be imported, which runs their code.
+    """
     from vsekit.models.embedder import load as load_embedder
 
-    return load_embedder(run_or_model)
+    return load_embedder(run_or_model, trust=trust)
 
 
 __all__ = ["__version__", "load"]

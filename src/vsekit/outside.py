@@ -72,7 +72,7 @@ def _imported(name: str) -> Any:
     if not _trusting.get() and name not in _named:
         raise Untrusted(
             f"'{name}' is code from outside vsekit, and it would be imported and run",
-            remedy=f"If you know and trust what {module} is: --trust, or trust=True in Python.",
+            remedy=f"If you know {module} and trust it: --trust; in Python trust=True, or with vsekit.outside.trusting().",
         )
     try:
         found: Any = importlib.import_module(module)

@@ -18,6 +18,7 @@ from vsekit import recipes
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.losses.max_of_hinges import MaxOfHingesSettings
 from vsekit.training import loop
+from vsekit.training import stage as stages
 from vsekit.training.run import read_metrics
 from vsekit.training.settings import RunSettings, StageSettings
 from vsekit.training.step import Step
@@ -150,13 +151,13 @@ class Movements:
 
 @pytest.fixture
 def movements(monkeypatch: pytest.MonkeyPatch) -> Movements:
-    watch, build = Movements(), loop.build_optimisers
+    watch, build = Movements(), stages.build_optimisers
 
-    def watched(step: Step, stage: StageSettings) -> list[torch.optim.Optimizer]:
+    def watched(step: Step, settings: StageSettings) -> list[torch.optim.Optimizer]:
         watch.stage_begins(step)
-        return build(step, stage)
+        return build(step, settings)
 
-    monkeypatch.setattr(loop, "build_optimisers", watched)
+    monkeypatch.setattr(stages, "build_optimisers", watched)
     return watch
 
 

@@ -16,6 +16,7 @@ from vsekit.cli.options import (
     Images,
     Json,
     Quiet,
+    Trust,
     examples,
     print_json,
     read_pairs,
@@ -27,7 +28,7 @@ from vsekit.cli.options import (
         "vse audit runs/catalogue --data catalogue.csv",
         "vse audit runs/catalogue --data catalogue.csv --margin 0.1 --top 500 --out look.html",
         "vse audit runs/catalogue --data catalogue.csv --json | jq '.pairs[] | select(.reason == \"false-negative\")'",
-    )
+    ),
 )
 def audit(
     run: Annotated[Path, typer.Argument(help="A run or model folder.")],
@@ -44,6 +45,7 @@ def audit(
     format: Format = None,
     images: Images = None,
     columns: Columns = None,
+    trust: Trust = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

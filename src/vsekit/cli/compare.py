@@ -16,6 +16,7 @@ from vsekit.cli.options import (
     Images,
     Json,
     Quiet,
+    Trust,
     examples,
     print_json,
     read_pairs,
@@ -29,7 +30,7 @@ COLUMNS = [(side, name) for side in ("i2t", "t2i") for name in ("r1", "r5", "r10
     epilog=examples(
         "vse compare runs/vse0 runs/vsepp --data flickr8k --split val",
         "vse compare runs/seed0 runs/seed1 runs/seed2 --data flickr8k --seeds   (mean and standard deviation)",
-    )
+    ),
 )
 def compare(
     runs: Annotated[
@@ -45,6 +46,7 @@ def compare(
     format: Format = None,
     images: Images = None,
     columns: Columns = None,
+    trust: Trust = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

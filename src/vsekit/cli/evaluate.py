@@ -25,6 +25,7 @@ from vsekit.cli.options import (
     Quiet,
     Runs,
     SimilarityOption,
+    Trust,
     examples,
     print_json,
     read_scores,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
         "vse evaluate runs/seed0 runs/seed1 --data flickr8k --split val   (their ensemble)",
         "vse evaluate runs/vsepp --rerank-with runs/scan --rerank 50 --data flickr8k --split val",
         "vse evaluate --image-embeddings A.npy --caption-embeddings B.npy --captions-per-image 5",
-    )
+    ),
 )
 def evaluate(
     runs: Runs = None,
@@ -80,6 +81,7 @@ def evaluate(
     format: Format = None,
     images: Images = None,
     columns: Columns = None,
+    trust: Trust = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

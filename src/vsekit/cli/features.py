@@ -64,13 +64,16 @@ def features(
     from vsekit.errors import UserError
     from vsekit.features.store import extract
     from vsekit.features.texts import extract_splits
+    from vsekit.outside import trusting
     from vsekit.parts import apply_sets
     from vsekit.progress import Progress
 
     if dtype not in ("float16", "float32"):
         raise UserError(f"no dtype '{dtype}'", field="--dtype", remedy="float16 or float32")
     of_captions = encoder == "transformer"
-    settings = (text_encoder_settings if of_captions else encoder_settings)(apply_sets({"kind": encoder}, sets or []))
+    with trusting():  # a person named it
+        spec = apply_sets({"kind": encoder}, sets or [])
+        settings = (text_encoder_settings if of_captions else encoder_settings)(spec)
     pairs = read_pairs(data, format, images, columns, None)
     if split:
         pairs = pairs.split(*split)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import Columns, Images, Json, Quiet, columns_dict, examples, print_json
+from vsekit.cli.options import Columns, Images, Json, Quiet, Trust, columns_dict, examples, print_json
 
 if TYPE_CHECKING:
     from vsekit.progress import Progress
@@ -27,7 +27,7 @@ _SHOWN = 20
         "vse index starter catalogue.csv --columns image=file,caption=title --out catalogue.index",
         "vse index photos --store postgresql://me@localhost/pictures",
         "vse index copy my.index postgresql://me@localhost/pictures",
-    )
+    ),
 )
 def index(
     what: Annotated[
@@ -50,6 +50,7 @@ def index(
     ] = None,
     images: Images = None,
     columns: Columns = None,
+    trust: Trust = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

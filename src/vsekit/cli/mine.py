@@ -23,6 +23,7 @@ from vsekit.cli.options import (
     Quiet,
     Runs,
     SimilarityOption,
+    Trust,
     examples,
     print_json,
     read_scores,
@@ -33,7 +34,7 @@ from vsekit.cli.options import (
     epilog=examples(
         "vse mine runs/vsrn --data flickr30k --out mined/vsrn",
         "vse mine --image-embeddings A.npy --caption-embeddings B.npy --out mined",
-    )
+    ),
 )
 def mine(
     out: Annotated[Path, typer.Option("--out", help="The folder to write; a mining that was stopped goes on.")],
@@ -55,6 +56,7 @@ def mine(
     format: Format = None,
     images: Images = None,
     columns: Columns = None,
+    trust: Trust = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -29,6 +29,20 @@ Columns = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+
+
+def _trust(context: typer.Context, trust: bool) -> bool:
+    from vsekit.outside import trusting
+
+    context.with_resource(trusting(trust))
+    return trust
+
+
+#: Of every command that loads models; it holds until the command ends, and no command passes it on.
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", callback=_trust, help="Import parts that a model names as module:Class; their code runs."),
+]
 Features = Annotated[
     Path | None,
     typer.Option("--features", help="Features of the pictures made by vse features, in place of the pictures."),

@@ -16,6 +16,7 @@ from vsekit.cli.options import (
     Images,
     Json,
     Quiet,
+    Trust,
     examples,
     print_json,
     read_pairs,
@@ -26,7 +27,7 @@ from vsekit.cli.options import (
     epilog=examples(
         "vse report runs/demo/run --data runs/demo/scenes",
         "vse report runs/f30k --data flickr30k --features features/regions --out f30k.html",
-    )
+    ),
 )
 def report(
     run: Annotated[Path, typer.Argument(help="A run or model folder.")],
@@ -37,6 +38,7 @@ def report(
     format: Format = None,
     images: Images = None,
     columns: Columns = None,
+    trust: Trust = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import Columns, Features, Format, Images, Json, Quiet, columns_dict, examples, print_json
+from vsekit.cli.options import Columns, Features, Format, Images, Json, Quiet, Trust, columns_dict, examples, print_json
 
 FORMS = ("pictures", "regions", "grid")
 
@@ -19,7 +19,7 @@ FORMS = ("pictures", "regions", "grid")
         "vse reproduce vsepp:1.9 vsepp:1.13 --data coco --out runs --seeds 3   (one model, two protocols)",
         "vse reproduce aoq:1.adapoffquin-bfan-5k --data coco_precomp --out runs --json",
         "vse reproduce dual_path:7.resnet50-stage2   (says what data it needs)",
-    )
+    ),
 )
 def reproduce(
     rows: Annotated[list[str], typer.Argument(help="paper:row, one or more; vse recipes lists them.")],
@@ -45,6 +45,7 @@ def reproduce(
     format: Format = None,
     images: Images = None,
     columns: Columns = None,
+    trust: Trust = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import Json, examples, print_json
+from vsekit.cli.options import Json, Trust, examples, print_json
 from vsekit.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ RERANKED = 50
         'vse search photos.index "sunset" --filter \'year >= 2020 and camera = "X100"\'',
         'vse search photos.index "two dogs" --rerank runs/scan:100 --why --sheet dogs.html',
         "vse search photos.index --image photo.jpg --captions --json",
-    )
+    ),
 )
 def search(
     index: Annotated[str, typer.Argument(help="An index: a folder, postgresql://… or milvus://…")],
@@ -68,6 +68,7 @@ def search(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Show pictures in terminals that can.")
     ] = True,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Find pictures (or captions) by words, by a picture, or by a sum of both.

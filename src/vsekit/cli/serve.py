@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import examples
+from vsekit.cli.options import Trust, examples
 
 
 @app.command(
@@ -15,7 +15,7 @@ from vsekit.cli.options import examples
         "vse serve photos.index --open",
         "vse serve photos.index --rerank runs/scan --log requests",
         "VSEKIT_TOKEN=secret vse serve postgresql://user@db/photos --host 0.0.0.0 --port 80",
-    )
+    ),
 )
 def serve(
     index: Annotated[str, typer.Argument(help="An index: a folder, or the address of a store.")],
@@ -50,6 +50,7 @@ def serve(
     max_top: Annotated[int, typer.Option(min=1, help="Hits in one answer.")] = 500,
     max_depth: Annotated[int, typer.Option(min=1, help="How far down a ranking one may page.")] = 20_000,
     max_concurrent: Annotated[int, typer.Option(min=1, help="Requests worked on at a time.")] = 256,
+    trust: Trust = False,
 ) -> None:
     """Search an index over HTTP, and on a page. Stop it with Ctrl-C; it finishes what it is doing."""
     import logging

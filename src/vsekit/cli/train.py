@@ -16,6 +16,7 @@ from vsekit.cli.options import (
     Images,
     Json,
     Quiet,
+    Trust,
     examples,
     print_json,
     read_pairs,
@@ -28,7 +29,7 @@ from vsekit.cli.options import (
         "vse train scenes:scan --data scenes --out runs/scan --set stages.main.epochs=5",
         "vse train my.yaml --data catalogue.csv --columns caption=title --out runs/catalogue",
         "vse train my.yaml --data catalogue.csv --out runs/catalogue --resume",
-    )
+    ),
 )
 def train(
     recipe: Annotated[str, typer.Argument(help="paper:row (vse recipes lists them), or a YAML file.")],
@@ -58,6 +59,7 @@ def train(
     format: Format = None,
     images: Images = None,
     columns: Columns = None,
+    trust: Trust = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

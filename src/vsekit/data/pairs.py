@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vsekit.errors import UserError
+from vsekit.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -125,7 +125,7 @@ class Pairs:
         unknown = [name for name in names if name not in self.splits]
         if unknown:
             raise UserError(
-                f"no split '{unknown[0]}' in this collection",
+                f"no split '{unknown[0]}' in this collection{nearest(unknown[0], self.splits)}",
                 file=self.root,
                 remedy=f"It has: {', '.join(f'{name} ({n} pictures)' for name, n in self.splits.items())}.",
             )

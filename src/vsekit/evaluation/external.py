@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from vsekit.errors import UserError
+from vsekit.errors import UserError, nearest
 from vsekit.evaluation.metrics import KS, Metrics, Ties
 from vsekit.evaluation.protocols import Protocol, evaluate
 from vsekit.evaluation.scorers import InnerProduct, Pairwise, Scorer
@@ -95,7 +95,9 @@ def load_scorer(
         return Pairwise(Order(), images, captions)
     if similarity not in ("cosine", "inner_product"):
         raise UserError(
-            f"no similarity '{similarity}'", field="similarity", remedy="There are: cosine, inner_product, order."
+            f"no similarity '{similarity}'{nearest(similarity, ('cosine', 'inner_product', 'order'))}",
+            field="similarity",
+            remedy="There are: cosine, inner_product, order.",
         )
     return InnerProduct(images, captions)
 

@@ -25,7 +25,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from vsekit.errors import UserError
+from vsekit.errors import UserError, nearest
 from vsekit.evaluation.positives import Positives, Relation
 from vsekit.evaluation.ranks import DirectionRanks, Ranks
 
@@ -91,7 +91,11 @@ def metrics(
 ) -> Metrics:
     """Metrics of one set of ranks. `keep` holds the ranks for intervals and tests."""
     if ties not in get_args(Ties):
-        raise UserError(f"no rule '{ties}' for ties", field="ties", remedy=f"There are: {', '.join(get_args(Ties))}.")
+        raise UserError(
+            f"no rule '{ties}' for ties{nearest(ties, get_args(Ties))}",
+            field="ties",
+            remedy=f"There are: {', '.join(get_args(Ties))}.",
+        )
     i2t, t2i = (direction_metrics(per_query(side, ks, ties)) for side in (ranks.i2t, ranks.t2i))
     rsum = sum(100 * float(hits(side, k, ties).mean()) for side in (ranks.i2t, ranks.t2i) for k in KS)
     n_images, n_captions = ranks.i2t.relation.n_queries, ranks.t2i.relation.n_queries

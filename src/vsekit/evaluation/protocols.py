@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from vsekit.errors import UserError
+from vsekit.errors import UserError, nearest
 from vsekit.evaluation.metrics import KS, Metrics, Ties, metrics
 from vsekit.evaluation.positives import Positives
 from vsekit.evaluation.ranks import BLOCK, count_ranks
@@ -49,7 +49,11 @@ def evaluate(
         progress: told how many scores of how many are done.
     """
     if ties not in get_args(Ties):
-        raise UserError(f"no tie rule '{ties}'", field="ties", remedy=f"There are: {', '.join(get_args(Ties))}.")
+        raise UserError(
+            f"no tie rule '{ties}'{nearest(ties, get_args(Ties))}",
+            field="ties",
+            remedy=f"There are: {', '.join(get_args(Ties))}.",
+        )
     image_groups, caption_groups = np.asarray(image_groups), np.asarray(caption_groups)
     folds = _folds(protocol, image_groups, caption_groups)
     sizes = [len(images) * len(captions) for images, captions in folds]
@@ -89,7 +93,9 @@ def _folds(protocol: str, image_groups: np.ndarray, caption_groups: np.ndarray) 
     n = len(image_groups)
     if protocol not in get_args(Protocol):
         raise UserError(
-            f"no protocol '{protocol}'", field="protocol", remedy=f"There are: {', '.join(get_args(Protocol))}."
+            f"no protocol '{protocol}'{nearest(protocol, get_args(Protocol))}",
+            field="protocol",
+            remedy=f"There are: {', '.join(get_args(Protocol))}.",
         )
     if protocol == "person" and len(np.unique(image_groups)) == n:
         raise UserError(

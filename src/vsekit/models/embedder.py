@@ -113,6 +113,6 @@ def _numpy(embedding: Tensor | Sets) -> np.ndarray:
     return embedding.numpy()
 
 
-def load(run_or_model: str | Path) -> Embedder:
-    """Loads the model of a run folder, or a model folder."""
-    return Embedder(load_model(run_or_model))
+def load(run_or_model: str | Path, *, trust: bool = False) -> Embedder:
+    """Loads the model of a run folder, or a model folder; `trust` as in `load_model`."""
+    return Embedder(load_model(run_or_model, trust=trust))

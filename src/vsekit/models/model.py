@@ -22,13 +22,14 @@ from torch import Tensor, nn
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder, Tokenizer
 from vsekit.encoders.image import encoder_settings
-from vsekit.errors import UserError
+from vsekit.errors import UserError, nearest
 from vsekit.features.store import weights_fingerprint
 from vsekit.files import atomic_path, fingerprint, write_json
 from vsekit.models.querybank import Querybank, remove_querybank
 from vsekit.models.settings import ModelSettings
 from vsekit.models.tower import Tower
-from vsekit.parts import Sets
+from vsekit.outside import trusting
+from vsekit.parts import Sets, lacks_part, wrong_fields
 from vsekit.similarity.base import Similarity
 
 FORMAT = 1
@@ -77,6 +78,7 @@ class VSE(nn.Module):
         self.text = Tower(settings.text, text, settings.dim)
         self.similarity: Similarity = settings.similarity.build()
         self.querybank: Querybank | None = None
+        self.trusted = False
         self.caption_branch = None
         if settings.caption_branch is not None:
             self.caption_branch = settings.caption_branch.build(self.image.regions_dim, len(tokenizer))
@@ -112,7 +114,8 @@ class VSE(nn.Module):
                 "this model was trained on features, and it is not known what made them",
                 remedy="Train with features made by vse features, or with an image encoder (model.image.encoder).",
             )
-        settings = encoder_settings(source["encoder"])
+        with trusting(self.trusted):
+            settings = encoder_settings(source["encoder"])
         with torch.random.fork_rng():
             torch.manual_seed(0)  # as vse features does: an encoder that starts at random is the same one
             encoder = settings.build().eval()
@@ -212,18 +215,26 @@ def model_folder(path: Path | str) -> Path:
     )
 
 
-def load_model(path: Path | str) -> VSE:
-    """Loads a model folder, or the model of a run folder. Nothing is unpickled."""
+def load_model(path: Path | str, *, trust: bool = False) -> VSE:
+    """Loads a model folder, or the model of a run folder. Nothing is unpickled.
+
+    trust: a part that the folder names as `module:Class` may be imported, see `outside`.
+    """
     folder = model_folder(path)
     config_file = folder / "config.json"
     try:
         config = json.loads(config_file.read_text(encoding="utf-8"))
         if config["vsekit"] != FORMAT:
             raise ValueError(f"format {config['vsekit']}, and this version reads format {FORMAT}")
-        settings = ModelSettings.model_validate(config["model"])
+        with trusting(trust):
+            settings = ModelSettings.model_validate(config["model"])
         view = ViewSettings.model_validate(config["view"])
         weights = load_file(folder / "model.safetensors")
     except (ValueError, KeyError, TypeError, ValidationError, SafetensorError) as error:
+        if isinstance(error, ValidationError) and lacks_part(error):
+            raise UserError(
+                "this model has parts that vsekit has not: " + "; ".join(wrong_fields(error)), file=folder
+            ) from None
         raise UserError(f"not a vsekit model: {error}", file=folder, remedy=REPAIR) from None
     tokenizer = settings.text.encoder.load_tokenizer(folder)
     model = VSE(
@@ -245,7 +256,7 @@ def load_model(path: Path | str) -> VSE:
             f"{len(wrong)} weights don't fit the settings, the first is {wrong[0]}", file=folder, remedy=REPAIR
         )
     model.load_state_dict(weights, strict=False)
-    model.querybank = Querybank.load(folder)
+    model.querybank, model.trusted = Querybank.load(folder), trust
     return model.eval()
 
 
@@ -256,7 +267,8 @@ def module_at(model: nn.Module, path: str) -> list[nn.Module]:
         module = model.get_submodule(dotted)
     except AttributeError:
         names = [name for name, _ in model.named_modules() if name.count(".") == 1]
-        raise UserError(f"the model has no part '{dotted}'", remedy=f"It has: {', '.join(names)}.") from None
+        what = f"the model has no part '{dotted}'{nearest(dotted, names)}"
+        raise UserError(what, remedy=f"It has: {', '.join(names)}.") from None
     if not piece:
         return [module]
     start, _, stop = piece.rstrip("]").partition(":")

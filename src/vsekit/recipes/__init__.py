@@ -19,7 +19,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from vsekit.errors import UserError
+from vsekit.errors import UserError, nearest
+from vsekit.outside import trusting
 from vsekit.parts import apply_sets, merged, settings_error
 
 
@@ -55,7 +56,8 @@ def names() -> list[str]:
 def _read(recipe: str) -> dict[str, Any]:
     if recipe not in names():
         raise UserError(
-            f"no recipe '{recipe}'", remedy=f"There are: {', '.join(names())}; rows are listed by: vse recipes"
+            f"no recipe '{recipe}'{nearest(recipe, names())}",
+            remedy=f"There are: {', '.join(names())}; rows are listed by: vse recipes",
         )
     loaded: dict[str, Any] = yaml.safe_load((resources.files(__name__) / f"{recipe}.yaml").read_text(encoding="utf-8"))
     return loaded
@@ -90,15 +92,14 @@ def find(name: str) -> Row:
     content = _read(recipe)
     if row not in content["rows"]:
         raise UserError(
-            f"recipe '{recipe}' has no row '{row}'", remedy=f"Its rows: {', '.join(content['rows'])}. See: vse recipes"
+            f"recipe '{recipe}' has no row '{row}'{nearest(row, content['rows'])}",
+            remedy=f"Its rows: {', '.join(content['rows'])}. See: vse recipes",
         )
     return _row(recipe, content, row)
 
 
 def load_settings(recipe: str, assignments: Iterable[str] = ()) -> Any:
     """RunSettings of `paper:row`, or of a YAML file, with --set assignments laid over them."""
-    from vsekit.training.settings import RunSettings
-
     path = Path(recipe)
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
@@ -115,8 +116,29 @@ def load_settings(recipe: str, assignments: Iterable[str] = ()) -> Any:
             settings.pop(key, None)
     else:
         settings = find(recipe).settings
-    settings = apply_sets(settings, assignments)
+    return checked(settings, assignments, recipe)
+
+
+def checked(settings: Mapping[str, Any], assignments: Iterable[str], source: str) -> Any:
+    """RunSettings of what a person wrote, with --set assignments laid over it; parts from outside are imported."""
+    from vsekit.training.settings import RunSettings
+
+    assignments = list(assignments)
     try:
-        return RunSettings.model_validate(settings)
+        with trusting():
+            return RunSettings.model_validate(apply_sets(settings, assignments))
     except ValidationError as error:
-        raise settings_error(error, recipe) from None
+        wrong = settings_error(error, source)
+        hints = [hint for assignment in assignments if (hint := _new_name(settings, assignment))]
+        raise UserError(wrong.what, file=source, remedy="\n  ".join(hints) or None) from None
+
+
+def _new_name(settings: Mapping[str, Any], assignment: str) -> str | None:
+    """A hint where --set names something new beside names that are like it (stages.man for stages.main)."""
+    here: Any = settings
+    for step in assignment.partition("=")[0].split("."):
+        if isinstance(here, Mapping) and step not in here:
+            hint = nearest(step, here)
+            return f"--set {assignment}: there was no '{step}'{hint}" if hint else None
+        here = here[step] if isinstance(here, Mapping) else None
+    return None

@@ -22,8 +22,9 @@ from pydantic import ValidationError
 
 from vsekit import recipes
 from vsekit.data.pairs import Pairs
-from vsekit.errors import UserError
+from vsekit.errors import UserError, nearest
 from vsekit.evaluation.metrics import Metrics
+from vsekit.outside import trusting
 from vsekit.parts import settings_error
 from vsekit.progress import QUIET, Progress
 from vsekit.recipes import Row, apply_sets, datasets
@@ -144,7 +145,9 @@ def reproduce(
 
     if protocol is not None and protocol not in get_args(Protocol):
         raise UserError(
-            f"no protocol '{protocol}'", field="--protocol", remedy=f"There are: {', '.join(get_args(Protocol))}."
+            f"no protocol '{protocol}'{nearest(protocol, get_args(Protocol))}",
+            field="--protocol",
+            remedy=f"There are: {', '.join(get_args(Protocol))}.",
         )
     rows = [recipes.find(name) for name in row_ids]
     plans = [[Plan.of(row, out, sets, n * SEED_STEP) for n in range(seeds)] for row in rows]
@@ -196,7 +199,8 @@ class Run:
                 before.append(cls.of(other, out, sets, referred=True))
                 place[key] = str(before[-1].folder)
         try:
-            checked = RunSettings.model_validate(settings)
+            with trusting():  # what is not the recipe's own, a person named with --set
+                checked = RunSettings.model_validate(settings)
         except ValidationError as error:
             raise settings_error(error, row.id) from None
         return cls(row, out / row.recipe / (row.name if seed == own else f"{row.name}-seed{seed}"), checked, before)
@@ -251,7 +255,7 @@ def _refuse_unknown_stages(sets: Sequence[str], plans: Sequence[Sequence[Plan]])
 
 def _paths(settings: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     """Where settings may refer to another run: (mapping, key)."""
-    for stage in settings["stages"].values():
+    for stage in filter(None, settings["stages"].values()):
         if "start" in stage:
             yield stage, "start"
         if stage.get("mine", {}).get("teacher"):

@@ -75,7 +75,7 @@ def test_columns_can_be_named(tmp_path, write):
     [
         ({}, r"no column for the image; there are beschreibung, foto\n.*--columns image=COLUMN"),
         ({"image": "foto"}, "no column for the caption"),
-        ({"image": "photo"}, r"no column 'photo'\n.*beschreibung, foto"),
+        ({"image": "photo"}, r"no column 'photo'; did you mean 'foto'\?\n.*beschreibung, foto"),
         ({"picture": "foto"}, "no role 'picture'"),
     ],
 )

@@ -13,7 +13,8 @@ from vsekit.data.pairs import Pairs
 from vsekit.data.readers import coco, cuhk_pedes, folder, karpathy, precomputed, table, webdataset
 from vsekit.data.readers.base import Options, Reader
 from vsekit.data.readers.problems import Problems
-from vsekit.errors import UserError
+from vsekit.errors import UserError, nearest
+from vsekit.outside import from_outside, offered, trusting
 
 __all__ = ["FORMATS", "detect", "read"]
 
@@ -72,20 +73,18 @@ def detect(path: Path, options: Options | None = None, format: str | None = None
         raise UserError("there is no such file or folder", file=path)
     if options.images and not options.images.is_dir():
         raise UserError("there is no such folder", file=options.images, remedy="It should hold the pictures.")
-    if format is not None and format not in FORMATS:
-        raise UserError(f"no format '{format}'", field="format", remedy=f"There are: {', '.join(FORMATS)}.")
+    readers = [_reader(format)] if format else list(FORMATS.values())
     found: list[tuple[Reader, list[Path]]] = []
-    for reader in [FORMATS[format]] if format else FORMATS.values():
+    for reader in readers:
         # Loose text files decide only where nothing says more.
         files = [] if found and reader is folder.READER else reader.find(path, options)
         if files and not any(set(files) <= set(claimed) for _, claimed in found):
             found.append((reader, files))
     if not found:
-        looked_for = [FORMATS[format]] if format else list(FORMATS.values())
         raise UserError(
             f"no collection found here{f' in the format {format}' if format else ''}",
             file=path,
-            remedy="Looked for:\n" + "\n".join(f"    {r.name:<12} {r.looks_for}" for r in looked_for),
+            remedy="Looked for:\n" + "\n".join(f"    {r.name:<12} {r.looks_for}" for r in readers),
         )
     if len(found) > 1:
         listing = "; ".join(f"{reader.name} ({', '.join(f.name for f in files[:3])})" for reader, files in found)
@@ -97,3 +96,20 @@ def detect(path: Path, options: Options | None = None, format: str | None = None
         names = ", ".join(file.name for file in files)
         raise UserError(f"more than one {reader.name} file here: {names}", file=path, remedy="Name the file itself.")
     return reader, files
+
+
+def _reader(format: str) -> Reader:
+    """The reader a person named: one of `FORMATS`, `module:READER` or an installed entry point of vsekit.readers."""
+    if format in FORMATS:
+        return FORMATS[format]
+    with trusting():
+        reader = from_outside(format, "readers")
+    if reader is None:
+        names = [*FORMATS, *offered("readers")]
+        what = f"no format '{format}'{nearest(format, names)}"
+        raise UserError(what, field="format", remedy=f"There are: {', '.join(names)}; or name one as module:READER.")
+    if not isinstance(reader, Reader):
+        raise UserError(
+            f"'{format}' is no reader", field="format", remedy="It should be a vsekit.data.readers.base.Reader."
+        )
+    return reader

@@ -21,7 +21,7 @@ from vsekit.data.pairs import Pairs
 from vsekit.data.readers.base import Options, Reader, files_in, one_or_more, parse_json, read_text, sniff, split_in
 from vsekit.data.readers.build import Builder, Images
 from vsekit.data.readers.problems import Place, Problems
-from vsekit.errors import UserError, missing_extra
+from vsekit.errors import UserError, missing_extra, nearest
 
 #: The column of each role, if `Options.columns` doesn't say; the first that is there.
 ROLES = {
@@ -81,9 +81,15 @@ def _columns(file: Path, names: set[str], options: Options) -> dict[str, str]:
     """The column of each role."""
     for role, name in options.columns.items():
         if role not in ROLES:
-            raise UserError(f"no role '{role}' for a column", field="columns", remedy=f"Roles: {', '.join(ROLES)}.")
+            raise UserError(
+                f"no role '{role}' for a column{nearest(role, ROLES)}",
+                field="columns",
+                remedy=f"Roles: {', '.join(ROLES)}.",
+            )
         if name not in names:
-            raise UserError(f"no column '{name}'", file=file, remedy=f"It has: {', '.join(sorted(names))}.")
+            raise UserError(
+                f"no column '{name}'{nearest(name, names)}", file=file, remedy=f"It has: {', '.join(sorted(names))}."
+            )
     columns = dict(options.columns)
     for role, usual in ROLES.items():
         left = [name for name in usual if name in names and name not in columns.values()]
