@@ -164,6 +164,9 @@ class Sets(NamedTuple):
 
     vectors: (B, N, d); what stands at padded places is arbitrary and must never matter.
     mask: (B, N) bool, True where there is a vector; every row has at least one.
+
+    Several views of each item (crops of a picture, positions of a sentence) have an axis of their own: (B, V, N, d) and
+    (B, V, N). An item has at least one view; one it lacks has no True in its mask. Towers average them.
     """
 
     vectors: Tensor

@@ -84,17 +84,8 @@ class VSE(nn.Module):
             self.caption_branch = settings.caption_branch.build(self.image.regions_dim, len(tokenizer))
 
     def image_sets(self, inputs: Tensor | Sets) -> Sets:
-        """Pixels (B, 3, H, W), or views of each picture (B, V, 3, H, W) whose features are averaged → `Sets` of features.
-
-        Features that are `Sets` already pass.
-        """
-        if isinstance(inputs, Sets):
-            return inputs
-        if inputs.dim() == 4:
-            return self.image.encoder(inputs)
-        sets = self.image.encoder(inputs.flatten(0, 1))
-        views = inputs.shape[:2]
-        return Sets(sets.vectors.unflatten(0, views).mean(1), sets.mask.unflatten(0, views)[:, 0])
+        """Pixels (B, 3, H, W), views of each picture (B, V, 3, H, W), or features → `Sets`; see `Tower.encode`."""
+        return self.image.encode(inputs)
 
     def embed_images(self, inputs: Tensor | Sets) -> Tensor | Sets:
         """Pixels, views or features → (B, D), or `Sets` of (B, N, D)."""

@@ -1,11 +1,13 @@
 """Settings of a model: two towers that meet in one space, and the similarity that compares what they give.
 
-    tower: encoder → projection (every vector of the set) → pooling (or none) → head → abs → l2 norm
+    tower: encoder → (l2 norm) → projection (every vector of the set) → pooling (or none) → head → abs → l2 norm
 
 VSE++ (Sec. 2.1) is: image = CNN feature → linear → l2 norm; text = GRU → last state → linear → l2 norm; cosine.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -23,6 +25,10 @@ from vsekit.similarity.cosine import CosineSettings
 class TowerSettings(Settings):
     """What follows the encoder.
 
+    average_views: where the views of one item are averaged: the crops and mirror images of a picture, the positions of a
+        sentence in a text CNN. `before_head` takes the mean of the encoder's features (10C of VSE++), `after_head` that of
+        what comes out of the head, before abs and l2 norm (dual-path). With a head that is not linear the two differ.
+    normalise_features: l2-normalise what the encoder gives, vector by vector, as VSE++'s published code does to images.
     projection: a head applied to every vector of the set; `identity` keeps the encoder's size.
     projection_dim: the size it projects to; None takes the model's D.
     pooling: `none` keeps the set, for similarities between sets.
@@ -31,12 +37,20 @@ class TowerSettings(Settings):
     absolute: take absolute values first (order embeddings as first published).
     """
 
+    average_views: Literal["before_head", "after_head"] = "before_head"
+    normalise_features: bool = False
     projection: HeadSettings = IdentitySettings()
     projection_dim: int | None = Field(default=None, ge=1)
     pooling: PoolingSettings
     head: HeadSettings = LinearSettings()
     normalise: bool = True
     absolute: bool = False
+
+    @model_validator(mode="after")
+    def _one_vector_to_average(self) -> TowerSettings:
+        if self.average_views == "after_head" and self.pooling.kind == "none":
+            raise ValueError("average_views: after_head averages one vector a view, but pooling is 'none'")
+        return self
 
 
 class ImageTowerSettings(TowerSettings):
@@ -65,6 +79,8 @@ class ModelSettings(Settings):
             raise ValueError(
                 f"caption_branch reads the regions of pooling 'vsrn', but image.pooling is '{self.image.pooling.kind}'"
             )
+        if self.caption_branch is not None and self.image.average_views == "after_head":
+            raise ValueError("caption_branch reads the regions of one view, but image.average_views is 'after_head'")
         return self
 
     @model_validator(mode="after")

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from vsekit.heads.residual_mlp import ResidualMLP
 from vsekit.models.settings import ImageTowerSettings, TextTowerSettings
 from vsekit.parts import Sets
 from vsekit.pooling.base import RegionPooling
 from vsekit.similarity.cosine import l2_normalised
 
 
+def mean_of_views(sets: Sets) -> Sets:
+    """`Sets` of (B, V, N, d) → of (B, N, d): the mean over an item's views, place by place."""
+    there = sets.mask.any(2)
+    vectors = sets.vectors.masked_fill(~there[:, :, None, None], 0).sum(1) / there.sum(1)[:, None, None]
+    first = there.byte().argmax(1)
+    return Sets(vectors, sets.mask[torch.arange(len(first), device=first.device), first])
+
+
 class Tower(nn.Module):
-    """encoder → projection → pooling → head → abs → l2 norm; see `vsekit.models.settings`.
+    """encoder → (l2 norm) → projection → pooling → head → abs → l2 norm; see `vsekit.models.settings`.
 
     Args:
-        encoder: gives `Sets` of (B, N, encoder.dim).
+        encoder: gives `Sets` of (B, N, encoder.dim), or of (B, V, N, encoder.dim) where it looks at an item V times.
         dim: the size D of what comes out.
     """
 
@@ -29,27 +39,60 @@ class Tower(nn.Module):
         self.regions_dim = between
         pooled = between if self.pooling is None else self.pooling.dim_out
         self.head = settings.head.build(pooled, dim)
+        self.average_views, self.normalise_features = settings.average_views, settings.normalise_features
         self.normalise, self.absolute = settings.normalise, settings.absolute
 
     def forward(self, inputs: Any) -> Tensor | Sets:
         """Pixels or tokens, or what the encoder made of them before → (B, D), or `Sets` of (B, N, D) where nothing pools."""
-        return self.embed(inputs if isinstance(inputs, Sets) else self.encoder(inputs))
+        return self.embed(self.encode(inputs))
+
+    def encode(self, inputs: Any) -> Sets:
+        """Pixels (B, 3, H, W), views of each picture (B, V, 3, H, W), or tokens → `Sets` of (B, N, d).
+
+        Features that are `Sets` already pass. Views are averaged here, or kept apart for `embed` to average: then
+        (B, V, N, d).
+        """
+        if isinstance(inputs, Sets):
+            sets = inputs
+        elif isinstance(inputs, Tensor) and inputs.dim() == 5:
+            flat, views = self.encoder(inputs.flatten(0, 1)), inputs.shape[:2]
+            sets = Sets(flat.vectors.unflatten(0, views), flat.mask.unflatten(0, views))
+        else:
+            sets = self.encoder(inputs)
+        several = sets.vectors.dim() == 4
+        return mean_of_views(sets) if several and self.average_views == "before_head" else sets
 
     def embed(self, sets: Sets) -> Tensor | Sets:
         """The same from the encoder's output on, for features that were extracted before."""
-        projected = self.projection(sets.vectors)
+        if sets.vectors.dim() == 4:
+            return self._finished(self._mean_after_head(sets))
+        projected = self._projected(sets)
         if self.pooling is None:
-            return Sets(self._finished(projected), sets.mask)
-        return self._finished(self.pooling(projected, sets.mask))
+            return Sets(self._finished(self.head(projected)), sets.mask)
+        return self._finished(self.head(self.pooling(projected, sets.mask)))
 
     def embed_with_regions(self, sets: Sets) -> tuple[Tensor, Tensor]:
         """(B, D), and the regions (B, N, d) as the pooling left them, for a caption branch."""
         assert isinstance(self.pooling, RegionPooling)  # ModelSettings sees to it
-        regions, pooled = self.pooling.both(self.projection(sets.vectors), sets.mask)
-        return self._finished(pooled), regions
+        regions, pooled = self.pooling.both(self._projected(sets), sets.mask)
+        return self._finished(self.head(pooled)), regions
+
+    def _mean_after_head(self, sets: Sets) -> Tensor:
+        """`Sets` of (B, V, N, d) → (B, D): every view through the head, then the mean over an item's views."""
+        assert self.pooling is not None  # TowerSettings sees to it
+        there = sets.mask.any(2)
+        views = Sets(sets.vectors[there], sets.mask[there])
+        each = self.head(self.pooling(self._projected(views), views.mask))
+        item, counts = there.nonzero()[:, 0], there.sum(1)
+        return each.new_zeros(len(there), each.shape[1]).index_add(0, item, each) / counts[:, None]
+
+    def _projected(self, sets: Sets) -> Tensor:
+        vectors = l2_normalised(sets.vectors) if self.normalise_features else sets.vectors
+        if isinstance(self.projection, ResidualMLP):
+            return self.projection(vectors, sets.mask)  # its batch norm must not see the padding
+        return self.projection(vectors)
 
     def _finished(self, vectors: Tensor) -> Tensor:
-        vectors = self.head(vectors)
         if self.absolute:
             vectors = vectors.abs()
         return l2_normalised(vectors) if self.normalise else vectors

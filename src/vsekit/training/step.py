@@ -86,7 +86,8 @@ class Step(nn.Module):
 
     def _augmented(self, sets: Sets, tokens: Tokens | Sets) -> tuple[Sets, Tokens | Sets]:
         if self.augment.regions:
-            sets = Sets(sets.vectors, drop_regions(sets.mask, self.augment.regions))
+            places = sets.mask.flatten(0, -2)  # of every picture, or of every view
+            sets = Sets(sets.vectors, drop_regions(places, self.augment.regions).view_as(sets.mask))
         if self.augment.words and isinstance(tokens, Tokens):
             tokenizer = self.model.tokenizer
             tokens = disturb_words(tokens, self.augment.words, len(tokenizer), tokenizer.mask_id, tokenizer.special_ids)

@@ -58,7 +58,7 @@ def test_the_channels_are_the_papers() -> None:
     assert widths == [256] * 3 + [512] * 4 + [1024] * 6 + [2048] * 3
 
 
-@pytest.mark.parametrize("settings", [{}, {"output": "slots"}, {"average_positions": True}])
+@pytest.mark.parametrize("settings", [{}, {"output": "slots"}])
 def test_padding_and_company_do_not_matter(settings: dict[str, object]) -> None:
     encoder = build(**settings)
     vectors, mask = encoder(BATCH)
@@ -74,15 +74,17 @@ def test_pooled_is_the_mean_of_the_slots() -> None:
     torch.testing.assert_close(build()(BATCH).vectors, grid.mean(1, keepdim=True))
 
 
-def test_averaging_equals_a_loop_over_all_positions() -> None:
-    encoder, padded = build(average_positions=True), torch.zeros(1, 16, dtype=torch.long)
-    every = []
-    for start in range(16 - 3 + 1):
-        placed = padded.clone()
-        placed[0, start : start + 3] = torch.tensor([4, 5, 6])
-        embedded = encoder.words(placed) * (placed > 0)[..., None]
-        every.append(encoder.layers(embedded.transpose(1, 2)).mean(2))
-    torch.testing.assert_close(encoder(BATCH).vectors[0], torch.stack(every).mean(0), atol=1e-6, rtol=1e-5)
+def test_every_position_is_a_view_and_longer_sentences_have_fewer() -> None:
+    encoder = build(average_positions=True)
+    vectors, mask = encoder(BATCH)
+    assert mask.tolist() == [[[start <= 13] for start in range(16)], [[True]] * 16]  # three words, and one, in 16 slots
+    for row, words in enumerate(([4, 5, 6], [7])):
+        for start in range(16 - len(words) + 1):
+            placed = torch.zeros(1, 16, dtype=torch.long)
+            placed[0, start : start + len(words)] = torch.tensor(words)
+            embedded = encoder.words(placed) * (placed > 0)[..., None]
+            alone = encoder.layers(embedded.transpose(1, 2)).mean(2)
+            torch.testing.assert_close(vectors[row, start], alone, atol=1e-6, rtol=1e-5)
 
 
 def test_training_shifts_every_sentence_over_all_its_positions_and_repeats_with_the_seed() -> None:

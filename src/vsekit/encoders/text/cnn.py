@@ -9,7 +9,8 @@ sentence takes `slots` places (32; 56 for CUHK-PEDES); a longer one loses its la
 Words (1 × 1 × d × 300, a lookup table) → batch norm → bottleneck blocks ReLU(x + F(x)) in four stages of dim/8, dim/4,
 dim/2 and dim channels, all but the first of stride 2, as many blocks as ResNet-50 or -152 have → mean over the places
 left. Start, end and unknown words take no slot, as in the paper, which discards what its dictionary lacks. Not part of
-the encoder: the paper's two fully connected layers behind it (see `heads`).
+the encoder: the paper's two fully connected layers behind it (see `heads`). How the published text CNN differs from the
+paper's is said in docs/papers/dual_path.md.
 """
 
 from __future__ import annotations
@@ -89,18 +90,20 @@ class TextCNN(TextEncoder):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, tokens: Tokens) -> Sets:
-        """Tokens (B, T) → Sets of (B, 1, dim), or of (B, ⌈slots / 8⌉, dim) for the output "slots"."""
+        """Tokens (B, T) → Sets of (B, 1, dim), or of (B, ⌈slots / 8⌉, dim) for the output "slots".
+
+        With `average_positions`, in evaluation, Sets of (B, V, 1, dim): a view at each position, for the tower to average.
+        """
         known = known_words(tokens)
         room = (self.settings.slots - known.sum(1)).clamp(min=0)
         if self.settings.average_positions and not self.training:
-            vectors = self._averaged(tokens.ids, known, room)
-        else:
-            starts = torch.zeros_like(room)
-            if self.settings.position == "shift" and self.training:
-                starts = (torch.rand(len(room), device=room.device) * (room + 1)).long()
-            vectors = self._grid(tokens.ids, known, starts)
-            if self.settings.output == "pooled":
-                vectors = vectors.mean(1, keepdim=True)
+            return self._everywhere(tokens.ids, known, room)
+        starts = torch.zeros_like(room)
+        if self.settings.position == "shift" and self.training:
+            starts = (torch.rand(len(room), device=room.device) * (room + 1)).long()
+        vectors = self._grid(tokens.ids, known, starts)
+        if self.settings.output == "pooled":
+            vectors = vectors.mean(1, keepdim=True)
         return Sets(vectors, torch.ones(vectors.shape[:2], dtype=torch.bool, device=vectors.device))
 
     def _grid(self, ids: Tensor, known: Tensor, starts: Tensor) -> Tensor:
@@ -108,20 +111,22 @@ class TextCNN(TextEncoder):
         embedded = self.words(placed) * (placed > 0)[..., None]
         return self.layers(embedded.transpose(1, 2)).transpose(1, 2)
 
-    def _averaged(self, ids: Tensor, known: Tensor, room: Tensor) -> Tensor:
-        """(B, 1, dim): the mean over all starts 0 … slots − n."""
-        total = self.words.weight.new_zeros(len(ids), self.dim)
-        for start in range(int(room.max()) + 1):
-            fits = (room >= start).nonzero()[:, 0]
-            grid = self._grid(ids[fits], known[fits], torch.full_like(fits, start))
-            total = total.index_add(0, fits, grid.mean(1))
-        return (total / (room + 1)[:, None])[:, None]
+    def _everywhere(self, ids: Tensor, known: Tensor, room: Tensor) -> Sets:
+        """Sets of (B, V, 1, dim): one view for each start 0 … slots − n, as many as the shortest sentence has."""
+        count = int(room.max()) + 1
+        fits = torch.arange(count, device=room.device) <= room[:, None]
+        vectors = self.words.weight.new_zeros(len(ids), count, self.dim)
+        for start in range(count):
+            here = fits[:, start]
+            grid = self._grid(ids[here], known[here], room.new_full((int(here.sum()),), start))
+            vectors[here, start] = grid.mean(1)
+        return Sets(vectors[:, :, None], fits[:, :, None])
 
 
 class TextCNNSettings(VocabularySettings):
     """depth: 50 or 152, after the ResNet. dim: channels of the last stage. position: where a sentence stands in
-    training; in evaluation it stands left, or with `average_positions` everywhere, at up to `slots` times the cost.
-    output: the mean over the places, or all of them."""
+    training; in evaluation it stands left, or with `average_positions` everywhere, at up to `slots` times the cost; the
+    tower's `average_views` says where the mean is taken. output: the mean over the places, or all of them."""
 
     kind: Literal["text_cnn"] = "text_cnn"
     min_count: int = Field(1, ge=1)
