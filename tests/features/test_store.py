@@ -91,6 +91,31 @@ def test_a_pool_of_random_crops_keeps_them_apart(tmp_path: Path, pictures: list[
             )
 
 
+@pytest.mark.parametrize("output", ["pooled", "grid"])
+@pytest.mark.parametrize(("name", "flip", "count"), [("10C", True, 10), ("1C", True, 2)])
+def test_fixed_views_can_be_kept_apart(
+    tmp_path: Path, pictures: list[Picture], output: str, name: str, flip: bool, count: int
+) -> None:
+    net, settings = encoder(output), view(name, flip=flip)
+    store = extract(net, SPEC, pictures, settings, tmp_path / "out", keep_views=True, batch_size=4)
+    assert store.axes == ["picture", "view", *["place"] * (output == "grid"), "feature"]
+    for row, picture in zip(store.features, pictures):
+        expected = by_hand(net, picture, settings)
+        assert len(expected) == count
+        np.testing.assert_allclose(row.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(UserError, match="keep_views"):
+        extract(net, SPEC, pictures, settings, tmp_path / "out")
+    attached = store.attach(collection(pictures, tmp_path))
+    assert attached.feature_views
+    assert not attached.feature_crops
+
+
+def test_a_single_view_has_no_axis_of_its_own(tmp_path: Path, pictures: list[Picture]) -> None:
+    plain = extract(encoder(), SPEC, pictures, view(), tmp_path / "plain")
+    kept = extract(encoder(), SPEC, pictures, view(), tmp_path / "kept", keep_views=True)
+    assert kept.header == plain.header
+
+
 def test_half_precision_stores_the_rounded_features(tmp_path: Path, pictures: list[Picture]) -> None:
     whole = extract(encoder(), SPEC, pictures, view(), tmp_path / "whole")
     half = extract(encoder(), SPEC, pictures, view(), tmp_path / "half", dtype="float16")

@@ -39,6 +39,9 @@ def features(
     crops: Annotated[
         int, typer.Option(min=1, help="RC: random crops kept of each picture, to draw from in training.")
     ] = 1,
+    keep_views: Annotated[
+        bool, typer.Option("--keep-views", help="10C: keep the crops apart, for models that average after their head.")
+    ] = False,
     split: Annotated[list[str] | None, typer.Option("--split", help="Only these splits. May repeat.")] = None,
     dtype: Annotated[str, typer.Option(help="float32, or float16 for half the size.")] = "float32",
     batch_size: Annotated[int, typer.Option(help="Crops the encoder reads at once; small is fast on CPUs.")] = 8,
@@ -99,6 +102,7 @@ def features(
             batch_size=batch_size,
             dtype=dtype,  # type: ignore[arg-type]
             crops=crops,
+            keep_views=keep_views,
             skip_broken=skip_broken,
             progress=bar,
         )

@@ -79,6 +79,7 @@ class Pairs:
     features: (rows, d) or (rows, n, d) array, usually memory-mapped, when the collection came with features;
         `Picture.row` points into it.
     feature_crops: the features have an axis of random crops after the rows, (rows, crops, …), one to be drawn a read.
+    feature_views: the features have an axis of fixed views after the rows, (rows, views, …), to be averaged.
     feature_lengths: (rows,) how many of a row's N vectors are real; None when all are.
     feature_source: what made them, where that is known: the encoder's settings (`encoder`), a name for its weights
         (`weights`), and the `view`, as in the header of a feature store.
@@ -90,6 +91,7 @@ class Pairs:
     root: Path
     features: np.ndarray | None = None
     feature_crops: bool = False
+    feature_views: bool = False
     feature_lengths: np.ndarray | None = None
     feature_source: dict[str, Any] | None = None
 

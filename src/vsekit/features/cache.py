@@ -28,12 +28,14 @@ def stored_features(
     progress: Progress,
     *,
     crops: int = 1,
+    keep_views: bool = False,
     keep_broken: bool = False,
 ) -> tuple[Pairs, dict[str, str]]:
     """The pairs with the features of an image encoder under `view`, from the cache where they are there.
 
     spec: the encoder's settings.
     crops: of a random view, how many are kept of each picture.
+    keep_views: of a fixed view, keep its crops apart instead of averaging them.
 
     Also the pictures that can't be read, with the reason; without `keep_broken` they are an error.
     """
@@ -42,6 +44,7 @@ def stored_features(
         weights_fingerprint(encoder),
         view.model_dump(mode="json"),
         *([crops] if crops > 1 else []),
+        *(["views"] if keep_views and view.count > 1 else []),
         [picture.id for picture in pairs.pictures],
         identities_of(pairs.pictures),
     )
@@ -54,6 +57,7 @@ def stored_features(
             view,
             folder,
             crops=crops,
+            keep_views=keep_views,
             skip_broken=keep_broken,
             progress=bar,
         )

@@ -1,6 +1,7 @@
 """A feature store: what a frozen encoder makes of every picture, computed once and memory-mapped ever after.
 
-    features.npy     (n, d) pooled; (n, N, d) grids and regions; (n, crops, d) or (n, crops, N, d) pools of random crops
+    features.npy     (n, d) pooled; (n, N, d) grids and regions; (n, crops, d) or (n, crops, N, d) pools of random crops;
+                     (n, views, d) or (n, views, N, d) fixed views kept apart
     boxes.npy        (n, N, 4) x0, y0, x1, y1 in 0…1 of the view, and
     lengths.npy      (n,) how many of the N are real: both for region encoders only
     ids.txt          the picture of each row, one id a line
@@ -72,7 +73,7 @@ class FeatureStore:
 
     @property
     def axes(self) -> list[str]:
-        """Of `features`: picture, then crop (a pool of random crops), place (grid or regions), and feature."""
+        """Of `features`: picture, then crop (of a random pool) or view (fixed), place (grid or regions), and feature."""
         return self.header["axes"]
 
     @property
@@ -137,6 +138,7 @@ class FeatureStore:
             pictures=pictures,
             features=self.features,
             feature_crops="crop" in self.axes,
+            feature_views="view" in self.axes,
             feature_lengths=lengths,
             feature_source={name: self.header[name] for name in ("encoder", "weights", "view")},
         )
@@ -159,6 +161,7 @@ def extract(
     batch_size: int = 8,
     dtype: Literal["float16", "float32"] = "float32",
     crops: int = 1,
+    keep_views: bool = False,
     seed: int = 0,
     skip_broken: bool = False,
     workers: int = 1,
@@ -166,12 +169,11 @@ def extract(
 ) -> FeatureStore:
     """Extracts the features of `pictures` into the folder `out`, or goes on with it, or finds it finished.
 
-    Crops of a fixed view (10C) are averaged.
-
     Args:
         spec: the encoder's settings, for the stamp.
         batch_size: crops the encoder reads at once; small batches are the fastest on CPUs.
         crops: RC only: how many random crops of each picture to keep, to draw from when training.
+        keep_views: keep the crops of a fixed view (10C, or 1C with its mirror image) apart instead of averaging them.
         skip_broken: finish without the pictures that cannot be read, instead of raising UserError with all of them.
         progress: called with the rows done and their number.
     """
@@ -193,9 +195,11 @@ def extract(
         "seed": seed,
         "pictures": {"count": len(ids), "fingerprint": fingerprint(ids, identities)},
     }
+    kept = keep_views and view.deterministic and view.count > 1
+    made_by |= {"keep_views": True} if kept else {}
     header = _header(out)
     if header is not None:
-        _refuse_differences(out, header, made_by)
+        _refuse_differences(out, {"keep_views": False, **header}, made_by | {"keep_views": kept})
     else:
         _refuse_unusable(ids)
         write_text(out / "ids.txt", "".join(f"{id_}\n" for id_ in ids))
@@ -234,6 +238,7 @@ def _fill(
     """Writes the rows from `header["rows"]` on, and moves that marker once they are safely on the disk."""
     # A row's last bits can depend on the batch it was computed in: after a kill, the batches must be the same.
     size, crops, total = header["batch_size"], header["crops"], len(pictures)
+    apart = ["crop"] if crops > 1 else ["view"] if header.get("keep_views") else []
     starts = range(header["rows"], total, size)
     loader = PictureLoader(pictures, view, broken="replace", workers=workers, crops=crops)
     batches = ((np.arange(s, min(s + size, total)), np.random.default_rng([header["seed"], s])) for s in starts)
@@ -241,7 +246,7 @@ def _fill(
     with _evaluating(encoder), ExitStack() as stack:
         files: dict[str, BinaryIO] = {}
         for start, loaded in zip(starts, loader.prefetch(batches)):
-            rows = _encoded(encoder, loaded.pixels, size, keep_crops=crops > 1)
+            rows = _encoded(encoder, loaded.pixels, size, keep_crops=bool(apart))
             rows["features"] = rows["features"].astype(header["dtype"])
             for b in np.flatnonzero(loaded.shown != np.arange(start, start + len(loaded.shown))):
                 id_ = pictures[start + int(b)].id
@@ -250,7 +255,7 @@ def _fill(
                     array[b] = 0
             if header["axes"] is None:
                 _create(out, rows, total)
-                middle = {4: ["crop", "place"], 3: ["crop"] if crops > 1 else ["place"], 2: []}
+                middle = {4: [*apart, "place"], 3: apart or ["place"], 2: []}
                 header["axes"] = ["picture", *middle[rows["features"].ndim], "feature"]
             for name, array in rows.items():
                 if name not in files:

@@ -39,16 +39,23 @@ class ImageInputs(Protocol):
 
 
 class FeatureInputs:
-    """Features of a collection: (rows, d) or (rows, N, d); with `feature_crops` (rows, crops, …).
+    """Features of a collection: (rows, d) or (rows, N, d); with `feature_crops` or `feature_views` (rows, V, …).
 
     Args:
         dim: the size the model expects; None takes what there is.
-        training: draw one of the crops, where there are several; otherwise their mean is read.
+        training: draw one of the random crops, where there are several; otherwise all are read.
+        keep_views: give crops or views that are all read as views, (B, V, N, d), instead of their mean.
         broken: reason by id of pictures without features; the next one that has some stands in.
     """
 
     def __init__(
-        self, pairs: Pairs, dim: int | None = None, *, training: bool = False, broken: dict[str, str] | None = None
+        self,
+        pairs: Pairs,
+        dim: int | None = None,
+        *,
+        training: bool = False,
+        keep_views: bool = False,
+        broken: dict[str, str] | None = None,
     ) -> None:
         if pairs.features is None:
             raise UserError(
@@ -62,10 +69,11 @@ class FeatureInputs:
                 file=pairs.root,
                 remedy="Give features of the encoder the model has.",
             )
-        self.training, self.broken = training, broken or {}
+        self.draws, self.keep_views, self.broken = training and pairs.feature_crops, keep_views, broken or {}
         self.shown = _stand_ins([picture.id in self.broken for picture in pairs.pictures])
         self.rows = np.array([picture.row for picture in pairs.pictures], dtype=np.int64)
-        self.features, self.lengths, self.crops = pairs.features, pairs.feature_lengths, pairs.feature_crops
+        self.features, self.lengths = pairs.features, pairs.feature_lengths
+        self.views = pairs.feature_crops or pairs.feature_views
         if len(self.rows) * np.prod(pairs.features.shape[1:]) * 4 <= IN_MEMORY_BYTES:
             self.features = np.ascontiguousarray(pairs.features[self.rows], dtype=np.float32)
             self.lengths = None if self.lengths is None else np.asarray(self.lengths[self.rows])
@@ -75,16 +83,18 @@ class FeatureInputs:
         shown = self.shown[pictures]
         rows = self.rows[shown]
         vectors = torch.from_numpy(np.asarray(self.features[rows], dtype=np.float32))
-        if self.crops and self.training:
+        if self.draws:
             crop = torch.from_numpy(rng.integers(vectors.shape[1], size=len(pictures)))
             vectors = vectors[torch.arange(len(pictures)), crop]
-        elif self.crops:
+        elif self.views and not self.keep_views:
             vectors = vectors.mean(1)
-        if vectors.ndim == 2:
-            vectors = vectors[:, None]
-        n = vectors.shape[1]
+        kept = self.views and self.keep_views and not self.draws
+        if vectors.ndim == 2 + kept:
+            vectors = vectors.unsqueeze(-2)
+        n = vectors.shape[-2]
         lengths = np.full(len(rows), n) if self.lengths is None else self.lengths[rows]
-        return Sets(vectors, torch.arange(n) < torch.from_numpy(np.asarray(lengths))[:, None]), shown
+        mask = torch.arange(n) < torch.from_numpy(np.asarray(lengths))[:, None]
+        return Sets(vectors, mask[:, None].expand(vectors.shape[:3]) if kept else mask), shown
 
 
 def _stand_ins(broken: list[bool]) -> np.ndarray:
@@ -138,17 +148,35 @@ def image_inputs(
         frozen: the encoder won't change, so its features can stand for the pictures.
         crops: a frozen encoder's features of so many random crops stand for a random view.
     """
-    encoder = model.image.encoder
+    encoder, apart = model.image.encoder, model.image.average_views == "after_head"
+    if apart and pairs.features is not None:
+        _refuse_averages(pairs)
     if model.settings.image.encoder.reads_features:
-        return FeatureInputs(pairs, encoder.dim, training=training)
+        return FeatureInputs(pairs, encoder.dim, training=training, keep_views=apart)
     if pairs.features is not None:
         _refuse_other_features(encoder, pairs, frozen)
-        return FeatureInputs(pairs, encoder.dim, training=training)
+        return FeatureInputs(pairs, encoder.dim, training=training, keep_views=apart)
     if frozen and (view.deterministic or crops) and (training or encoder.weights_from):
         spec = model.settings.image.encoder.model_dump(mode="json")
-        stored, broken = stored_features(encoder, spec, pairs, view, progress, crops=crops or 1, keep_broken=training)
-        return FeatureInputs(stored, training=training, broken=broken)
+        stored, broken = stored_features(
+            encoder, spec, pairs, view, progress, crops=crops or 1, keep_views=apart, keep_broken=training
+        )
+        return FeatureInputs(stored, training=training, keep_views=apart, broken=broken)
     return PixelInputs(pairs, view, encoder, training=training)
+
+
+def _refuse_averages(pairs: Pairs) -> None:
+    """The mean over views of features can't stand for the mean over views of embeddings."""
+    source = pairs.feature_source
+    if source is None or pairs.feature_views:
+        return
+    view = ViewSettings.model_validate(source["view"])
+    if view.deterministic and view.count > 1:
+        raise UserError(
+            f"these features are the mean of {view.count} views, and the model averages views after its head",
+            field="--features",
+            remedy="Extract them with vse features --keep-views, or set model.image.average_views=before_head.",
+        )
 
 
 def _refuse_other_features(encoder: ImageEncoder, pairs: Pairs, frozen: bool) -> None:

@@ -15,7 +15,9 @@ from vsekit.similarity.cosine import l2_normalised
 
 
 def mean_of_views(sets: Sets) -> Sets:
-    """`Sets` of (B, V, N, d) → of (B, N, d): the mean over an item's views, place by place."""
+    """`Sets` of (B, V, N, d) → of (B, N, d): the mean over an item's views, place by place. Without views they pass."""
+    if sets.vectors.dim() == 3:
+        return sets
     there = sets.mask.any(2)
     vectors = sets.vectors.masked_fill(~there[:, :, None, None], 0).sum(1) / there.sum(1)[:, None, None]
     first = there.byte().argmax(1)
@@ -59,8 +61,7 @@ class Tower(nn.Module):
             sets = Sets(flat.vectors.unflatten(0, views), flat.mask.unflatten(0, views))
         else:
             sets = self.encoder(inputs)
-        several = sets.vectors.dim() == 4
-        return mean_of_views(sets) if several and self.average_views == "before_head" else sets
+        return mean_of_views(sets) if self.average_views == "before_head" else sets
 
     def embed(self, sets: Sets) -> Tensor | Sets:
         """The same from the encoder's output on, for features that were extracted before."""

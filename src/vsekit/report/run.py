@@ -32,6 +32,7 @@ from vsekit.features.store import FeatureStore
 from vsekit.files import write_text
 from vsekit.models.inputs import FeatureInputs, ImageInputs, image_inputs
 from vsekit.models.model import VSE, load_model
+from vsekit.models.tower import mean_of_views
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress
 from vsekit.report.run_page import run_page
@@ -177,7 +178,9 @@ def _correlation(model: VSE, inputs: ImageInputs, images: Any) -> tuple[Correlat
     after = pooled(images)
     chosen = spread(np.arange(len(after)), CORRELATED)
     loaded, _ = inputs.load(chosen, np.random.default_rng(0))
-    if not isinstance(inputs, FeatureInputs):
+    if isinstance(inputs, FeatureInputs):
+        loaded = mean_of_views(loaded)
+    else:
         try:
             loaded = _untrained(model, loaded)
         except UserError as error:

@@ -10,6 +10,7 @@ from vsekit.errors import UserError
 from vsekit.losses.base import Loss, LossContext
 from vsekit.losses.pseudo_categories import kmeans
 from vsekit.models.inputs import FeatureInputs, ImageInputs
+from vsekit.models.tower import mean_of_views
 from vsekit.pooling.mean import mean_pool
 from vsekit.training.collection import Collection
 from vsekit.training.settings import StageSettings
@@ -56,7 +57,8 @@ def _pseudo_classes(k: int, data: Collection, inputs: ImageInputs) -> Tensor | N
     if not isinstance(inputs, FeatureInputs):
         return None
     blocks = np.array_split(np.arange(len(data.train.pictures)), max(1, len(data.train.pictures) // 1024))
-    pictures = torch.cat([mean_pool(*inputs.load(block, np.random.default_rng(0))[0]) for block in blocks])
+    sets = (mean_of_views(inputs.load(block, np.random.default_rng(0))[0]) for block in blocks)
+    pictures = torch.cat([mean_pool(*features) for features in sets])
     groups = torch.from_numpy(data.train.picture_groups)
     sums = torch.zeros(data.n_groups, pictures.shape[1]).index_add_(0, groups, pictures)
     return kmeans(sums / groups.bincount(minlength=data.n_groups)[:, None], k)
