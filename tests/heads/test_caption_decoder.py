@@ -49,6 +49,18 @@ def test_it_is_the_negative_log_likelihood_word_by_word_over_the_batch() -> None
     torch.testing.assert_close(model(regions, mask, tokens), sum(each) / 3)
 
 
+def test_a_trailing_pad_is_one_more_word_of_every_caption() -> None:
+    model, (regions, mask, tokens) = decoder(), batch(pad_id=7)
+    model.trailing_pad = True
+    each = []
+    for b in range(3):
+        caption = torch.cat([tokens.ids[b, : LENGTHS[b]], torch.tensor([0])])
+        each.append(said(model, regions[b, : SIZES[b]], caption))
+    torch.testing.assert_close(model(regions, mask, tokens), sum(each) / 3)
+    assert CaptionDecoderSettings(trailing_pad=True).build(4, 11).trailing_pad
+    assert not CaptionDecoderSettings().build(4, 11).trailing_pad
+
+
 def test_neither_padded_regions_nor_padded_words_matter_in_value_or_gradient() -> None:
     model = decoder()
     results = []

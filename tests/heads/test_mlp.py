@@ -16,3 +16,11 @@ def test_a_value_worked_out_by_hand() -> None:
         parameter.data = torch.tensor(values)
     # 3 → (3.5, −3) → (3.5, 0) → 7.25;  −3 → (−2.5, 3) → (0, 3) → 30.25
     assert head(torch.tensor([[3.0], [-3.0]])).tolist() == [[7.25], [30.25]]
+
+
+def test_without_the_first_bias_nothing_stays_nothing_until_the_last_layer() -> None:
+    head = MLPSettings(hidden=2, first_bias=False).build(1, 1)
+    for parameter, values in zip(head.parameters(), ([[1.0], [-1.0]], [[2.0, 10.0]], [0.25]), strict=True):
+        parameter.data = torch.tensor(values)
+    # 3 → (3, −3) → (3, 0) → 6.25;  −3 → (−3, 3) → (0, 3) → 30.25;  0 → 0.25
+    assert head(torch.tensor([[3.0], [-3.0], [0.0]])).tolist() == [[6.25], [30.25], [0.25]]

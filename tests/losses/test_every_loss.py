@@ -27,6 +27,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"kind": "weighted_sum", "terms": [{"weight": 2, "loss": "info_nce"}, {"loss": "instance"}]},
     {"kind": "switch", "epochs": 1, "first": "info_nce", "then": "max_of_negatives"},
     {"kind": "offline_quintuplet", "online_quintuplet": True},
+    {"kind": "offline_quintuplet", "squared": True},
     {"kind": "adaptive_offline_quintuplet", "offline_adaptive": False},
     {"kind": "adaptive_objective", "variant": "published"},
 ]

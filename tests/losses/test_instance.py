@@ -35,6 +35,21 @@ def test_it_is_equations_5_to_8_with_one_classifier_for_both(groups, make, agree
     torch.testing.assert_close(value, 2 * logs["visual"] + 0.5 * logs["textual"])
 
 
+def test_dropout_before_the_classifier_scales_what_it_keeps_in_training_only(groups, make):
+    inputs = make(groups)
+    loss = build(LossContext(n_groups=9, dim=4), dropout=0.5)
+    torch.manual_seed(7)
+    dropped, _ = loss.train()(inputs)
+    torch.manual_seed(7)
+    features = torch.cat([inputs.images, inputs.captions])
+    kept = torch.nn.functional.dropout(torch.ones_like(features), 0.5)
+    assert sorted(set(kept.flatten().tolist())) == [0.0, 2.0]
+    images, captions = (features * kept).chunk(2)
+    masked = LossInputs(inputs.scores, groups, images, captions, inputs.similarity)
+    torch.testing.assert_close(dropped, loop(loss, masked, groups.tolist(), 1.0, 1.0))
+    torch.testing.assert_close(loss.eval()(inputs)[0], loop(loss, inputs, groups.tolist(), 1.0, 1.0))
+
+
 def test_sampling_every_class_is_the_full_softmax(groups, make, agree):
     inputs = make(groups)
     full, sampled = (build(LossContext(9, 4), classes=c, samples=9) for c in ("full", "sampled"))

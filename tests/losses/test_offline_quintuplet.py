@@ -23,6 +23,20 @@ def test_it_adds_the_two_pairs_without_a_common_element_of_equation_4(groups, ma
     agree(value, slow, inputs.scores, *dataclasses.astuple(inputs.offline))
 
 
+def test_squared_every_one_of_the_six_terms_is_its_square(make, agree):
+    inputs = make(torch.tensor([0, 1, 1, 2]))
+    value, _ = OfflineQuintupletSettings(margin=0.3, offline_margin=0.1, squared=True).build(CONTEXT)(inputs)
+    s, off, groups = inputs.scores, inputs.offline, inputs.groups
+    slow = s.sum() * 0
+    for b in range(4):
+        others = [o for o in range(4) if groups[o] != groups[b]]
+        slow = slow + (0.3 - s[b, b] + max(s[b, o] for o in others)).clamp(min=0) ** 2
+        slow = slow + (0.3 - s[b, b] + max(s[o, b] for o in others)).clamp(min=0) ** 2
+        for pair in (off.caption[b], off.image[b], off.both[b], off.partners[b]):
+            slow = slow + (0.1 - s[b, b] + pair).clamp(min=0) ** 2
+    agree(value, slow, s, *dataclasses.astuple(off))
+
+
 def online_pairs_loop(inputs: LossInputs, offline_margin: float) -> Tensor:
     s, groups = inputs.scores, inputs.groups
     total = s.sum() * 0
@@ -56,6 +70,8 @@ def test_a_collapsed_model_sits_at_the_plateau(make):
         OfflineTripletSettings(offline_margin=0.1, online=False),
         OfflineQuintupletSettings(offline_margin=0.1),
         OfflineQuintupletSettings(offline_margin=0.1, online=False),
+        OfflineTripletSettings(offline_margin=0.1, squared=True),
+        OfflineQuintupletSettings(offline_margin=0.1, squared=True),
     ):
         loss = settings.build(CONTEXT)
         assert loss(collapsed)[0].item() == pytest.approx(loss.plateau(6))

@@ -31,6 +31,21 @@ def test_regions_reason_between_two_normalisations() -> None:
     torch.testing.assert_close(pooling.reason(vectors, mask)[mask], expected)
 
 
+def test_the_first_normalisation_can_be_left_out() -> None:
+    torch.manual_seed(0)
+    pooling = VSRNSettings(normalize_first=False).build(6).double()
+    for layer in pooling.layers:
+        torch.nn.init.ones_(layer.norm.weight)  # no longer the identity
+    vectors, mask = pad(SETS, with_=0.0)
+    reasoned = vectors
+    for layer in pooling.layers:
+        reasoned = layer(reasoned, mask)
+    expected = reasoned[mask] / reasoned[mask].norm(dim=1, keepdim=True)
+    torch.testing.assert_close(pooling.reason(vectors, mask)[mask], expected)
+    pooling.normalize_first = True
+    assert not torch.allclose(pooling.reason(vectors, mask)[mask], expected)
+
+
 def test_both_gives_what_reason_and_forward_give_each_region_in_its_place() -> None:
     pooling = build("vsrn", 6).eval()
     vectors, mask = pad(SETS, length=9, holes=True)

@@ -1,7 +1,8 @@
 """The contracts of encoders: pictures or sentences in, a set of vectors with a mask out, `Sets` of (B, N, dim).
 
-A global feature is a set of one. An encoder that looks at each item several times gives its views, (B, V, N, dim). Image encoders read pixels already normalised by `mean` and `std`; text encoders
-read what their own tokenizer made of the sentences.
+A global feature is a set of one. An encoder that looks at each item several times gives its views, (B, V, N, dim). Image
+encoders read pixels already normalised by `mean` and `std`; text encoders read what their own tokenizer made of the
+sentences.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@
     L_gen = − 1/B · Σ_b Σ_t log p(y_t | y_<t)     over the true words ("teacher forcing"), padding aside
 
 VSRN adds L_gen to the ranking loss with weight 1. The first token (<start>) is given, the last (<end>) predicted. The
-paper names an attentive encoder–decoder only; sizes and dropout are those of the published code.
+paper names an attentive encoder–decoder only; sizes and dropout are those of the published code, which also predicts one
+<pad> after <end>: `trailing_pad`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
+from vsekit.data.text import PAD
 from vsekit.encoders.base import Tokens
 from vsekit.parts import Part
 from vsekit.pooling.masked import read_sequence, softmax, zero_padding
@@ -25,7 +27,13 @@ from vsekit.pooling.masked import read_sequence, softmax, zero_padding
 
 class CaptionDecoder(nn.Module):
     def __init__(
-        self, dim_regions: int, vocabulary_size: int, hidden: int = 512, word_dim: int = 300, dropout: float = 0.2
+        self,
+        dim_regions: int,
+        vocabulary_size: int,
+        hidden: int = 512,
+        word_dim: int = 300,
+        dropout: float = 0.2,
+        trailing_pad: bool = False,
     ) -> None:
         super().__init__()
         self.project = nn.Linear(dim_regions, hidden)
@@ -35,7 +43,7 @@ class CaptionDecoder(nn.Module):
         self.attend = nn.Linear(hidden, 1, bias=False)
         self.decoder = nn.GRUCell(word_dim + hidden, hidden)
         self.out = nn.Linear(hidden, vocabulary_size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout, self.trailing_pad = nn.Dropout(dropout), trailing_pad
 
     def forward(self, regions: Tensor, mask: Tensor, tokens: Tokens) -> Tensor:
         """The loss of saying caption b from image b.
@@ -44,6 +52,8 @@ class CaptionDecoder(nn.Module):
             regions: (B, N, dim_regions), `VSRN.reason` of the images.  mask: (B, N).
             tokens: ids (B, T) below `vocabulary_size`; a caption of a single token has nothing to predict.
         """
+        if self.trailing_pad:
+            tokens = _with_trailing_pad(tokens)
         projected = self.dropout(self.project(zero_padding(regions, mask)))
         (encoded, valid), state = read_sequence(self.encoder, projected, mask)
         keys, states = self.attend_region(encoded), [state]
@@ -58,11 +68,24 @@ class CaptionDecoder(nn.Module):
         return F.cross_entropy(logits, tokens.ids[predicted], reduction="sum") / len(tokens.ids)
 
 
+def _with_trailing_pad(tokens: Tokens) -> Tokens:
+    """Every caption with one more token, <pad>, of its own."""
+    behind = torch.arange(tokens.ids.shape[1], device=tokens.ids.device) >= tokens.lengths[:, None]
+    return Tokens(F.pad(tokens.ids.masked_fill(behind, PAD), (0, 1), value=PAD), tokens.lengths + 1)
+
+
 class CaptionDecoderSettings(Part):
+    """hidden, word_dim, dropout: sizes and dropout of encoder and decoder.
+
+    trailing_pad: also predict one <pad> (id 0) after each caption's end, as published code does.
+    """
+
     kind: Literal["caption_decoder"] = "caption_decoder"
     hidden: PositiveInt = 512
     word_dim: PositiveInt = 300
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    trailing_pad: bool = False
 
     def build(self, dim_regions: int, vocabulary_size: int) -> CaptionDecoder:
-        return CaptionDecoder(dim_regions, vocabulary_size, self.hidden, self.word_dim, self.dropout)
+        sizes = self.hidden, self.word_dim, self.dropout
+        return CaptionDecoder(dim_regions, vocabulary_size, *sizes, trailing_pad=self.trailing_pad)

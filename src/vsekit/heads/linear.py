@@ -9,10 +9,11 @@ from torch import nn
 from vsekit.heads.base import HeadPart
 
 
-def fully_connected(dim_in: int, dim_out: int) -> nn.Linear:
-    layer = nn.Linear(dim_in, dim_out)
+def fully_connected(dim_in: int, dim_out: int, bias: bool = True) -> nn.Linear:
+    layer = nn.Linear(dim_in, dim_out, bias=bias)
     nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
+    if bias:
+        nn.init.zeros_(layer.bias)
     return layer
 
 

@@ -6,7 +6,8 @@
 Every image/text group c of the training set is a class, and one classifier W_share (classes, D), without a bias,
 serves both modalities. The loss is λ₂·L_visual + λ₃·L_textual (Eq. 9), each averaged over the batch. With
 `pseudo_classes` the classes are k-means clusters of image features instead (Table 4; see `pseudo_categories`). The
-scores play no part; the paper's features are not normalised.
+scores play no part; the paper's features are not normalised. Published code drops features just before the classifier
+(`dropout`), so that the ranking loss reads them whole; the head's dropout, before its last layer, touches both.
 
 `classes: full` is the equations; its cost grows with the number of groups. `classes: sampled` keeps the classes of the
 batch exact and estimates the rest of the softmax's sum from `samples` other classes drawn uniformly, each weighted by
@@ -68,7 +69,7 @@ class Instance(Loss):
                 remedy="Use a pooled similarity (cosine, order), or a loss on scores, such as 'max_of_hinges'.",
             )
         labels = inputs.groups if self.group_classes is None else self.group_classes[inputs.groups]
-        features = torch.cat([inputs.images, inputs.captions])
+        features = F.dropout(torch.cat([inputs.images, inputs.captions]), self.settings.dropout, self.training)
         if self.settings.classes == "full":
             logits = features @ self.weight.T
         else:
@@ -89,6 +90,7 @@ class InstanceSettings(LossPart):
     """image_weight, text_weight: λ₂, λ₃ of Eq. 9; the published code has 1 and 0.1 in stage II, with λ₁ = 2.
 
     classes: "full" softmax, or "sampled", see above. samples: classes drawn besides those of the batch.
+    dropout: of the features before the classifier, in training; the place published code has it at.
     pseudo_classes: k of the k-means pseudo-categories; None makes each group a class.
     """
 
@@ -97,6 +99,7 @@ class InstanceSettings(LossPart):
     text_weight: float = Field(1.0, ge=0)
     classes: Literal["full", "sampled"] = "full"
     samples: int = Field(128, ge=1)
+    dropout: float = Field(0.0, ge=0, lt=1)
     pseudo_classes: int | None = Field(None, ge=1)
 
     @property

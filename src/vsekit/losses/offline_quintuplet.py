@@ -5,7 +5,8 @@
     L = Eq. 3 + Σ_(i,t) [γ₂ − S(i, t) + S(i_off, t_off)]₊ + [γ₂ − S(i, t) + S(ĩ_off, t̃_off)]₊
 
 ĩ_off is the image of t_off and t̃_off a caption of i_off. Table 3's OnlineQuin builds these two pairs from the online
-negatives instead; where i_on and t_on belong together the two pairs are positives and are left out.
+negatives instead; where i_on and t_on belong together the two pairs are positives and are left out. `squared` makes
+each term its square (Sec. 3.3; see `offline_triplet`).
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ def offline_quintuplet(
     offline_margin: float = 0.0,
     online: bool = True,
     online_quintuplet: bool = False,
+    squared: bool = False,
 ) -> Tensor:
     """Args: scores (B, B), image × caption; negative (B, B) bool; the switches are the ablations. Returns a scalar."""
     apart = online_pairs(scores, negative) if online_quintuplet else (offline.both, offline.partners)
-    triplet = offline_triplet(scores, negative, offline, margin, offline_margin, online)
-    return triplet + hinges(scores.diagonal(), [*apart], offline_margin)
+    triplet = offline_triplet(scores, negative, offline, margin, offline_margin, online, squared)
+    return triplet + hinges(scores.diagonal(), [*apart], offline_margin, squared)
 
 
 class OfflineQuintuplet(Loss):
@@ -52,17 +54,19 @@ class OfflineQuintuplet(Loss):
     def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Any]]:
         s = self.settings
         negative, offline = negatives(inputs.groups, s.mask), offline_of(inputs)
-        switches = {"online": s.online, "online_quintuplet": s.online_quintuplet}
+        switches = {"online": s.online, "online_quintuplet": s.online_quintuplet, "squared": s.squared}
         return offline_quintuplet(inputs.scores, negative, offline, s.margin, s.offline_margin, **switches), {}
 
     def plateau(self, batch: int) -> float:
-        return 2 * batch * (self.settings.margin * self.settings.online + 2 * self.settings.offline_margin)
+        s, power = self.settings, 2 if self.settings.squared else 1
+        return 2 * batch * (s.margin**power * s.online + 2 * s.offline_margin**power)
 
 
 class OfflineQuintupletSettings(LossPart):
     """margin: γ₁. offline_margin: γ₂. online: False is the ablation OnlyOffline of Table 3, which fails to train.
 
     online_quintuplet: the ablation OnlineQuin of Table 3.
+    squared: every term is its square (Sec. 3.3).
     mask: "diagonal" takes other captions of the same image for online negatives, as published code does.
     """
 
@@ -71,6 +75,7 @@ class OfflineQuintupletSettings(LossPart):
     offline_margin: float = Field(0.0, ge=0)
     online: bool = True
     online_quintuplet: bool = False
+    squared: bool = False
     mask: MaskKind = "group"
 
     def build(self, context: LossContext) -> OfflineQuintuplet:

@@ -5,7 +5,8 @@
 fc is the tower's `projection` (linear, 2048 → 2048). The reasoned regions also feed the caption-generation branch
 (`heads.caption_decoder`): `both` gives them along. The paper does not speak of the two l2norms; the published code has
 them over the wrong dimension, dividing each dimension by its norm over the *regions*. `normalize` offers what was meant
-("features"), what was published ("regions"), and "none".
+("features"), what was published ("regions"), and "none". On Flickr30K published code leaves the first of the two out:
+`normalize_first: false`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ Normalize = Literal["features", "regions", "none"]
 
 
 class VSRN(RegionPooling):
-    def __init__(self, dim: int, layers: int = 4, normalize: Normalize = "features") -> None:
+    def __init__(
+        self, dim: int, layers: int = 4, normalize: Normalize = "features", normalize_first: bool = True
+    ) -> None:
         super().__init__(dim)
-        self.normalize = normalize
+        self.normalize, self.normalize_first = normalize, normalize_first
         self.layers = nn.ModuleList(GraphReasoning(dim) for _ in range(layers))
         self.gru = nn.GRU(dim, dim, batch_first=True)
 
@@ -40,7 +43,9 @@ class VSRN(RegionPooling):
 
     def reason(self, vectors: Tensor, mask: Tensor) -> Tensor:
         """(B, N, d), (B, N) → (B, N, d), each region in its place, zeros at the padded ones."""
-        vectors = self._l2norm(zero_padding(vectors, mask))
+        vectors = zero_padding(vectors, mask)
+        if self.normalize_first:
+            vectors = self._l2norm(vectors)
         for layer in self.layers:
             vectors = layer(vectors, mask)
         return self._l2norm(vectors)
@@ -52,11 +57,14 @@ class VSRN(RegionPooling):
 
 
 class VSRNSettings(PoolingPart):
+    """layers: of graph reasoning. normalize: over what the l2 norms run. normalize_first: with the one before reasoning."""
+
     gives_regions: ClassVar[bool] = True
 
     kind: Literal["vsrn"] = "vsrn"
     layers: PositiveInt = 4
     normalize: Normalize = "features"
+    normalize_first: bool = True
 
     def build(self, dim: int) -> VSRN:
-        return VSRN(dim, self.layers, self.normalize)
+        return VSRN(dim, self.layers, self.normalize, self.normalize_first)

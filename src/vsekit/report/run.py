@@ -30,7 +30,7 @@ from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.significance import confidence
 from vsekit.features.store import FeatureStore
 from vsekit.files import write_text
-from vsekit.models.inputs import FeatureInputs, ImageInputs, image_inputs
+from vsekit.models.inputs import ImageInputs, image_inputs
 from vsekit.models.model import VSE, load_model
 from vsekit.models.tower import mean_of_views
 from vsekit.parts import Sets
@@ -178,7 +178,7 @@ def _correlation(model: VSE, inputs: ImageInputs, images: Any) -> tuple[Correlat
     after = pooled(images)
     chosen = spread(np.arange(len(after)), CORRELATED)
     loaded, _ = inputs.load(chosen, np.random.default_rng(0))
-    if isinstance(inputs, FeatureInputs):
+    if isinstance(loaded, Sets):
         loaded = mean_of_views(loaded)
     else:
         try:
