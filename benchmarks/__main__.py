@@ -18,17 +18,8 @@ from typing import Any
 from vsekit.memory import keep_freed_memory
 
 NAMES = (
-    "training",
-    "gru",
-    "losses",
-    "pooling",
-    "similarity",
-    "evaluation",
-    "features",
-    "memory",
-    "indexing",
-    "stores",
-    "search",
+    *("training", "gru", "losses", "offline", "pooling", "aggregators", "similarity", "evaluation", "features"),
+    *("memory", "indexing", "stores", "search"),
 )
 
 

@@ -77,3 +77,13 @@ def test_a_truncated_picture_raises(tmp_path):
     (tmp_path / "a.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:-500])
     with pytest.raises(PictureError, match="truncated"):
         Picture("a", tmp_path / "a.jpg", "train", "a").open()
+
+
+def test_the_first_captions_of_each_picture_are_kept_in_their_order() -> None:
+    pictures = [Picture(name, None, "train", name) for name in "abc"]
+    said = [("one", 0), ("two", 1), ("three", 0), ("four", 0), ("five", 2)]
+    pairs = Pairs(pictures, [Caption(text, picture) for text, picture in said], Path("nowhere"))
+    kept = pairs.first_captions(2)
+    assert [(c.text, c.picture) for c in kept.captions] == [("one", 0), ("two", 1), ("three", 0), ("five", 2)]
+    assert kept.pictures == pictures
+    assert pairs.first_captions(3).captions == pairs.captions

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from importlib import resources
+
+import numpy as np
 import pytest
 
 from vsekit import recipes
@@ -62,3 +65,58 @@ def test_published_numbers_are_recalls_in_rising_order() -> None:
 
 def test_every_row_says_what_data_it_needs() -> None:
     assert [row.id for row in recipes.rows() if not row.needs] == []
+
+
+def test_stage_one_of_dual_path_is_as_long_as_its_networks_checkpoint() -> None:
+    epochs = {
+        row.name: row.settings["stages"]["stage1"]["epochs"] for row in recipes.rows("dual_path") if row.table in "178"
+    }
+    for name, count in epochs.items():
+        table, network = name[0], name.split(".")[1].split("-")[0]
+        expected = {"1": 240, "7": 120 if network == "vgg16" else 150, "8": 70 if network == "vgg19" else 75}[table]
+        assert count == expected, name
+
+
+def test_code_rows_of_dual_path_weigh_one_mean_and_draw_the_image() -> None:
+    rows = [row for row in recipes.rows("dual_path") if row.name.endswith("-code")]
+    assert len(rows) == 3
+    for row in rows:
+        settings = recipes.load_settings(row.id)
+        rank, instance = settings.stages["stage2"].loss.terms
+        assert rank.weight == 1.0
+        assert rank.loss.pool == 1 or rank.loss.image_negative == "random"  # of one pair drawn, the image is random
+        assert settings.model.text.head.dropout == settings.model.image.head.dropout == 0
+        assert instance.loss.dropout == settings.stages["stage1"].loss.dropout > 0
+
+
+def test_dual_path_averages_final_features_and_vsepp_those_of_the_cnn() -> None:
+    for recipe, where in (("dual_path", "after_head"), ("vsepp", "before_head")):
+        for row in recipes.rows(recipe):
+            settings = recipes.load_settings(row.id)
+            assert {settings.model.image.average_views, settings.model.text.average_views} == {where}
+
+
+def test_rows_on_coco_keep_five_captions_and_the_vsepp_family_selects_on_a_thousand() -> None:
+    for row in recipes.rows():
+        if row.recipe in ("vsepp", "convse", "aoq", "vse_2ad"):
+            data = recipes.load_settings(row.id).data
+            coco, family = row.dataset == "coco", row.recipe != "vse_2ad"
+            assert data.captions_per_picture == (5 if coco else None), row.id
+            assert data.val_pictures == (1000 if coco and family else None), row.id
+
+
+def test_table_6_has_the_papers_seconds() -> None:
+    seconds = {r.method: r.published["seconds_a_batch"] for r in recipes.rows("aoq") if r.table == "6"}
+    assert seconds == {
+        "VSRN": [1.096],
+        "VSRN + OffTri": [1.489],
+        "VSRN + OffQuin": [1.557],
+        "VSRN + AdapOffQuin": [1.604],
+    }
+
+
+def test_grid_cells_are_dropped_as_often_as_the_recipe_says() -> None:
+    draws = np.random.default_rng(0).random(1_000_000)
+    assert np.where(draws > 0.2, 0.2 * draws, 0).mean() == pytest.approx(0.096, abs=3e-4)
+    content = (resources.files(recipes) / "vse_2ad.yaml").read_text(encoding="utf-8")
+    assert "drops 9.6 % on average" in content

@@ -133,6 +133,16 @@ class Pairs:
             )
         return self.take(i for i, picture in enumerate(self.pictures) if picture.split in names)
 
+    def first_captions(self, count: int) -> Pairs:
+        """The same pictures with the first `count` captions of each; some COCO pictures have six or seven."""
+        seen: dict[int, int] = {}
+        kept = []
+        for caption in self.captions:
+            seen[caption.picture] = seen.get(caption.picture, 0) + 1
+            if seen[caption.picture] <= count:
+                kept.append(caption)
+        return replace(self, captions=kept)
+
     def take(self, pictures: Iterable[int]) -> Pairs:
         """The given pictures, in the given order, and their captions in the collection's order."""
         chosen = list(pictures)

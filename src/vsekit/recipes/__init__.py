@@ -25,7 +25,11 @@ from vsekit.parts import apply_sets, merged, settings_error
 
 
 class Row(BaseModel):
-    """A row of a results table. published: i2t and t2i as [R@1, R@5, R@10, Med r], None where the paper prints none."""
+    """A row of a results table.
+
+    published: i2t and t2i as [R@1, R@5, R@10, Med r], None where the paper prints none; rsum; oips, items a second as a
+        multiple of the slowest (VSE+2AD); seconds_a_batch (AOQ). The last two depend on the machine: benchmarks measure them.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

@@ -164,7 +164,7 @@ def reproduce(
                 path, pairs = collections.of(run.row)
                 source = {"recipe": run.row.id, "data": str(path), "features": str(features) if features else None}
                 train(run.settings, pairs, run.folder, source=source, resume=True, progress=progress, **training)
-            tests = [collections.measured(row, member.row) for member in repetition.members]
+            tests = [collections.measured(row, member) for member in repetition.members]
             folders = [member.folder for member in repetition.members]
             scores = Average([score_runs([folder], test, progress) for folder, test in zip(folders, tests)])
             groups = tests[0].picture_groups, tests[0].caption_groups
@@ -309,10 +309,12 @@ class Collections:
         wanted = not form or (pairs.features is None and form != "pictures")
         return FeatureStore.open(self.features).attach(pairs) if self.features and wanted else pairs
 
-    def measured(self, row: Row, member: Row) -> Pairs:
+    def measured(self, row: Row, member: Run) -> Pairs:
         """What the row is measured on, as its member reads it."""
-        pairs = self.of(member)[1]
-        return pairs.split(datasets.split(row, pairs.splits))
+        pairs = self.of(member.row)[1]
+        measured = pairs.split(datasets.split(row, pairs.splits))
+        captions = member.settings.data.captions_per_picture
+        return measured.first_captions(captions) if captions else measured
 
 
 def _check(row: Row, plan: Plan, collections: Collections, protocol: str) -> None:
@@ -322,7 +324,7 @@ def _check(row: Row, plan: Plan, collections: Collections, protocol: str) -> Non
         lacking = _lacking(run, pairs, datasets.split(row, pairs.splits), protocol)
         if lacking:
             raise UserError(lacking, file=pairs.root, remedy=datasets.explain(run.row))
-    said = {tuple(map(_words, collections.measured(row, member.row).captions)) for member in plan.members}
+    said = {tuple(map(_words, collections.measured(row, member).captions)) for member in plan.members}
     if len(said) > 1:
         raise UserError(
             "the collections have other captions, or in another order, so that scores can't be averaged",

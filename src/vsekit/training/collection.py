@@ -36,11 +36,14 @@ class Collection:
     ) -> None:
         self.settings, self.progress, self.text_features = settings, progress, text_features
         data = settings.data
+        pairs = pairs.first_captions(data.captions_per_picture) if data.captions_per_picture else pairs
         if data.restval and "restval" in pairs.splits:
             self.train = pairs.split(data.train, "restval")
         else:
             self.train = pairs.split(data.train)
         self.val = pairs.split(data.val)
+        if data.val_pictures:
+            self.val = self.val.take(range(min(data.val_pictures, len(self.val.pictures))))
         for part, name in ((self.train, data.train), (self.val, data.val)):
             if not part.captions:
                 raise UserError(f"split '{name}' has no captions", file=pairs.root, remedy="Look with: vse data check")

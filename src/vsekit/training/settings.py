@@ -104,6 +104,9 @@ class DataSettings(Settings):
     crops: view RC and a frozen image encoder: so many random crops of each training picture are encoded once, and one of
         them is drawn at every read, instead of a new one.
     restval: fold COCO's `restval` into train (the rV of the papers).
+    captions_per_picture: keep the first so many captions of each picture, in every split. Published splits of COCO have
+        exactly five; Karpathy's file has six or seven for a few pictures.
+    val_pictures: select on the first so many validation pictures; published code takes 1,000 of COCO's 5,000.
     vocabulary: `train` counts words of training captions only; `all` counts every split's, as published code did: a
         leak, here for parity.
     """
@@ -114,6 +117,8 @@ class DataSettings(Settings):
     eval_view: ViewSettings = ViewSettings.model_validate("1C")
     crops: int | None = Field(default=None, ge=2)
     restval: bool = False
+    captions_per_picture: int | None = Field(default=None, ge=1)
+    val_pictures: int | None = Field(default=None, ge=1)
     vocabulary: Literal["train", "all"] = "train"
 
     @model_validator(mode="after")
