@@ -146,12 +146,12 @@ def test_both_stages_of_dual_path_run(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_row_is_measured_with_as_many_captions_as_it_keeps(data: Path, tmp_path: Path) -> None:
-    """Two captions a picture are read; the row keeps the first."""
+    """Four captions a picture are read; the row keeps the first."""
     sets = [*SMALL_VSEPP, "data={captions_per_picture: 1, val_pictures: 3}"]
     (result,) = reproduce([PLAIN], data, tmp_path, sets=sets)
     (all_of_them,) = reproduce([PLAIN], data, tmp_path / "all", sets=SMALL_VSEPP)
     assert result.metrics[0].n_captions == result.metrics[0].n_images
-    assert all_of_them.metrics[0].n_captions == 2 * all_of_them.metrics[0].n_images
+    assert all_of_them.metrics[0].n_captions == 4 * all_of_them.metrics[0].n_images
 
 
 def test_repetitions_give_mean_and_spread(data: Path, tmp_path: Path) -> None:
