@@ -19,7 +19,16 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn.functional import relu
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, MaskKind, OfflineScores, hardest_negatives, negatives
+from vsekit.losses.base import (
+    Loss,
+    LossContext,
+    LossInputs,
+    LossPart,
+    MaskKind,
+    OfflineScores,
+    hardest_negatives,
+    negatives,
+)
 
 
 def hinges(positive: Tensor, others: list[Tensor], margin: float, squared: bool = False) -> Tensor:
