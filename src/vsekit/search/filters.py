@@ -7,7 +7,8 @@
                | ["not"] ("contains" | "like") text
 
 Values are "text" or 'text', numbers, true and false. Odd field names stand in quotes. In `like`, % is any text and _ one
-character. `Filter.matches` is the meaning; what the stores are asked instead, in their own languages, agrees with it:
+character. `Filter.matches` is the meaning. A store that can be asked in its own language has a dialect of it, in a file
+beside the store (`stores/*/filter.py`), which agrees with it:
 
 - A field that is not there passes no test, not even `!=`; only `not` around a test turns that round.
 - Text, numbers and booleans are never equal to one another, nor before or after one another.
@@ -16,7 +17,6 @@ character. `Filter.matches` is the meaning; what the stores are asked instead, i
 
 from __future__ import annotations
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -29,8 +29,6 @@ from vsekit.search.items import Value
 MOST_TESTS, MOST_VALUES, DEEPEST = 200, 1000, 50
 INT64 = range(1 - 2**63, 2**63)  # Milvus can't read the least
 
-Params = list[object]
-
 
 class Filter(ABC):
     """A question about metadata, of which the classes below are the parts. Its repr tells it from every other."""
@@ -41,20 +39,6 @@ class Filter(ABC):
 
     @abstractmethod
     def matches(self, meta: Mapping[str, Value]) -> bool: ...
-
-    @abstractmethod
-    def sqlite(self) -> tuple[str, Params]:
-        """A condition on `row` beside the table meta (field, value, row), in which booleans are blobs of one byte: they
-        and text and numbers are then kept apart by SQLite's own order, numbers < text < blobs, and every test is a range
-        of the table's key."""
-
-    @abstractmethod
-    def postgres(self) -> tuple[str, Params]:
-        """A condition on the column `meta` of type jsonb."""
-
-    @abstractmethod
-    def milvus(self) -> str | None:
-        """A condition on the JSON field `meta`; None where Milvus has no such test, and `matches` must be asked."""
 
 
 class FieldTest(Filter):
@@ -73,17 +57,6 @@ class Has(FieldTest):
     def matches(self, meta: Mapping[str, Value]) -> bool:
         return self.field in meta
 
-    def sqlite(self) -> tuple[str, Params]:
-        return _sqlite("", [self.field])
-
-    def postgres(self) -> tuple[str, Params]:
-        return "jsonb_exists(meta, %s)", [self.field]
-
-    def milvus(self) -> str | None:
-        # Milvus 2.3 refuses its own `exists` within `and`. Every text begins with the x of `_hex`.
-        tests = ('>= "x"', "<= 0", "> 0", "== true", "== false")
-        return _joined("or", [f"{_milvus_field(self.field)} {test}" for test in tests])
-
 
 @dataclass(frozen=True)
 class OneOf(FieldTest):
@@ -95,16 +68,6 @@ class OneOf(FieldTest):
     def matches(self, meta: Mapping[str, Value]) -> bool:
         value = meta.get(self.field)
         return any(_type(value) == _type(other) and value == other for other in self.values)
-
-    def sqlite(self) -> tuple[str, Params]:
-        places = ", ".join("?" * len(self.values))
-        return _sqlite(f" and value in ({places})", [self.field, *map(sqlite_value, self.values)])
-
-    def postgres(self) -> tuple[str, Params]:
-        return "coalesce(meta -> %s = any(%s::jsonb[]), false)", [self.field, [json.dumps(v) for v in self.values]]
-
-    def milvus(self) -> str | None:
-        return _joined("or", [f"{_milvus_field(self.field)} == {_milvus_value(value)}" for value in self.values])
 
 
 @dataclass(frozen=True)
@@ -120,19 +83,6 @@ class Order(FieldTest):
         less, equal = value < self.value, value == self.value  # type: ignore[operator]
         return (equal and "=" in self.operator) or (not equal and less == ("<" in self.operator))
 
-    def sqlite(self) -> tuple[str, Params]:
-        bounds = " and value >= '' and value < x''" if isinstance(self.value, str) else " and value < ''"
-        return _sqlite(f" and value {self.operator} ?{bounds}", [self.field, self.value])
-
-    def postgres(self) -> tuple[str, Params]:
-        if isinstance(self.value, str):
-            return _postgres_text(self.field, f'collate "C" {self.operator} %s', self.value)
-        sql = f"coalesce(jsonb_typeof(meta -> %s) = 'number' and meta -> %s {self.operator} %s::jsonb, false)"
-        return sql, [self.field, self.field, json.dumps(self.value)]
-
-    def milvus(self) -> str | None:
-        return f"{_milvus_field(self.field)} {self.operator} {_milvus_value(self.value)}"
-
 
 @dataclass(frozen=True)
 class Contains(FieldTest):
@@ -143,16 +93,6 @@ class Contains(FieldTest):
         value = meta.get(self.field)
         return isinstance(value, str) and self.text in value
 
-    def sqlite(self) -> tuple[str, Params]:
-        return _sqlite(" and value >= '' and value < x'' and instr(value, ?)", [self.field, self.text])
-
-    def postgres(self) -> tuple[str, Params]:
-        sql = "coalesce(jsonb_typeof(meta -> %s) = 'string' and strpos(meta ->> %s, %s) > 0, false)"
-        return sql, [self.field, self.field, self.text]
-
-    def milvus(self) -> str | None:
-        return None
-
 
 @dataclass(frozen=True)
 class Like(FieldTest):
@@ -161,21 +101,11 @@ class Like(FieldTest):
 
     def matches(self, meta: Mapping[str, Value]) -> bool:
         value = meta.get(self.field)
-        return isinstance(value, str) and bool(re.fullmatch(self._translated(".*", ".", re.escape), value, re.DOTALL))
+        return isinstance(value, str) and bool(re.fullmatch(self.translated(".*", ".", re.escape), value, re.DOTALL))
 
-    def _translated(self, run: str, one: str, escape: Callable[[str], str]) -> str:
+    def translated(self, run: str, one: str, escape: Callable[[str], str]) -> str:
+        """The pattern in another language, in which these two stand for % and _."""
         return "".join(run if c == "%" else one if c == "_" else escape(c) for c in self.pattern)
-
-    def sqlite(self) -> tuple[str, Params]:
-        # SQLite's LIKE takes a for A; its GLOB does not.
-        pattern = self._translated("*", "?", lambda c: f"[{c}]" if c in "*?[" else c)
-        return _sqlite(" and value >= '' and value < x'' and value glob ?", [self.field, pattern])
-
-    def postgres(self) -> tuple[str, Params]:
-        return _postgres_text(self.field, "like %s", self.pattern.replace("\\", "\\\\"))
-
-    def milvus(self) -> str | None:
-        return None
 
 
 @dataclass(frozen=True)
@@ -188,18 +118,6 @@ class Not(Filter):
     def matches(self, meta: Mapping[str, Value]) -> bool:
         return not self.term.matches(meta)
 
-    def sqlite(self) -> tuple[str, Params]:
-        sql, params = self.term.sqlite()
-        return f"not ({sql})", params
-
-    def postgres(self) -> tuple[str, Params]:
-        sql, params = self.term.postgres()
-        return f"not ({sql})", params
-
-    def milvus(self) -> str | None:
-        inner = self.term.milvus()
-        return inner and f"not ({inner})"
-
 
 @dataclass(frozen=True)
 class And(Filter):
@@ -210,15 +128,6 @@ class And(Filter):
 
     def matches(self, meta: Mapping[str, Value]) -> bool:
         return all(term.matches(meta) for term in self.terms)
-
-    def sqlite(self) -> tuple[str, Params]:
-        return _chained("and", [term.sqlite() for term in self.terms])
-
-    def postgres(self) -> tuple[str, Params]:
-        return _chained("and", [term.postgres() for term in self.terms])
-
-    def milvus(self) -> str | None:
-        return _joined("and", [term.milvus() for term in self.terms])
 
 
 @dataclass(frozen=True)
@@ -231,62 +140,11 @@ class Or(Filter):
     def matches(self, meta: Mapping[str, Value]) -> bool:
         return any(term.matches(meta) for term in self.terms)
 
-    def sqlite(self) -> tuple[str, Params]:
-        return _chained("or", [term.sqlite() for term in self.terms])
-
-    def postgres(self) -> tuple[str, Params]:
-        return _chained("or", [term.postgres() for term in self.terms])
-
-    def milvus(self) -> str | None:
-        return _joined("or", [term.milvus() for term in self.terms])
-
 
 def _type(value: object) -> str:
     return (
         "boolean" if isinstance(value, bool) else "number" if isinstance(value, int | float) else type(value).__name__
     )
-
-
-def sqlite_value(value: Value) -> object:
-    """What the column meta.value holds for a value; see `Filter.sqlite`."""
-    return bytes([value]) if isinstance(value, bool) else value
-
-
-def _sqlite(condition: str, params: Params) -> tuple[str, Params]:
-    return f"row in (select row from meta where field = ?{condition})", params
-
-
-def _postgres_text(field: str, condition: str, value: str) -> tuple[str, Params]:
-    sql = f"coalesce(jsonb_typeof(meta -> %s) = 'string' and (meta ->> %s) {condition}, false)"
-    return sql, [field, field, value]
-
-
-def milvus_meta(meta: Mapping[str, Value]) -> dict[str, Value]:
-    """The JSON field `meta` in Milvus. Its expressions can't quote every name and text, so there both are hexadecimal,
-    which keeps the order of code points."""
-    return {_hex(name): _hex(value) if isinstance(value, str) else value for name, value in meta.items()}
-
-
-def _hex(text: str) -> str:
-    return "x" + text.encode().hex()
-
-
-def _milvus_field(name: str) -> str:
-    return f'meta["{_hex(name)}"]'
-
-
-def _milvus_value(value: Value) -> str:
-    return json.dumps(_hex(value) if isinstance(value, str) else value)
-
-
-def _chained(word: str, terms: list[tuple[str, Params]]) -> tuple[str, Params]:
-    return "(" + f" {word} ".join(sql for sql, _ in terms) + ")", [value for _, params in terms for value in params]
-
-
-def _joined(word: str, terms: list[str | None]) -> str | None:
-    if any(term is None for term in terms):
-        return None
-    return "(" + f" {word} ".join(str(term) for term in terms) + ")"
 
 
 KEYWORDS = ("and", "or", "not", "in", "contains", "like", "has", "true", "false")

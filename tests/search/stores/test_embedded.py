@@ -18,15 +18,16 @@ from tests.search.stores.test_stores import whole
 from vsekit.errors import UserError
 from vsekit.search.filters import parse
 from vsekit.search.items import Item
-from vsekit.search.stores import INSIDE, approximate, embedded, exact, open_store
+from vsekit.search.stores import INSIDE, approximate, exact, open_store
 from vsekit.search.stores.embedded import EmbeddedStore
+from vsekit.search.stores.embedded import store as embedded
 
 # Adds, replaces and deletes for ever, with files moved and indexes built on the way; says what is durable.
 WRITER = """
 import itertools, random, sys
 sys.path.insert(0, ".")
 from tests.search.stores.test_embedded import versioned
-from vsekit.search.stores import embedded
+from vsekit.search.stores.embedded import store as embedded
 embedded.FEW_DEAD = 40
 store = embedded.EmbeddedStore(sys.argv[1], 8, approximate_above=100)
 start = store.header.get("turn", 0)

@@ -14,8 +14,10 @@ from tests.search.stores.test_stores import agree, whole
 
 from vsekit.errors import UserError
 from vsekit.search.filters import parse
-from vsekit.search.stores import milvus, open_store
-from vsekit.search.stores.milvus import MilvusStore, _split
+from vsekit.search.stores import open_store
+from vsekit.search.stores.milvus import MilvusStore
+from vsekit.search.stores.milvus import store as milvus
+from vsekit.search.stores.milvus.store import _split
 
 Place = Callable[[str], str]
 

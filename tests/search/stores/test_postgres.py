@@ -10,8 +10,10 @@ from tests.search.stores.test_stores import whole
 
 from vsekit.errors import UserError
 from vsekit.search.filters import parse
-from vsekit.search.stores import open_store, postgres
-from vsekit.search.stores.postgres import PostgresStore, _split
+from vsekit.search.stores import open_store
+from vsekit.search.stores.postgres import PostgresStore
+from vsekit.search.stores.postgres import store as postgres
+from vsekit.search.stores.postgres.store import _split
 
 COUNT = 3000
 

@@ -39,7 +39,7 @@ def open_store(location: str | Path, *, create: int | None = None) -> Store:
             f"can't read the store '{text}'",
             remedy="A folder, postgresql://user@host/database?table=name, or milvus://host:port/collection.",
         )
-    from vsekit.search.stores.embedded import DATABASE, EmbeddedStore
+    from vsekit.search.stores.embedded.store import DATABASE, EmbeddedStore
 
     if create is None and (Path(location) / INSIDE / DATABASE).is_file():
         location = Path(location) / INSIDE

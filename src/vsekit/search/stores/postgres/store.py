@@ -29,6 +29,7 @@ from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
 from vsekit.search.stores.base import Found, Store
+from vsekit.search.stores.postgres.filter import condition
 from vsekit.search.stores.rows import KINDS, checked, clean_meta, from_doc, ranked, scores, to_doc
 
 if TYPE_CHECKING:
@@ -324,7 +325,7 @@ def _where(kind: Kind | None, filter: Filter | None) -> tuple[str, list[object]]
     where = f"kind = '{kind}'" if kind in KINDS else "true"
     if filter is None:
         return where, []
-    sql, params = filter.postgres()
+    sql, params = condition(filter)
     return f"{where} and {sql}", params
 
 

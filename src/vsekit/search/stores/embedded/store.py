@@ -29,10 +29,11 @@ import numpy as np
 
 from vsekit.errors import UserError, missing_extra
 from vsekit.files import atomic_path
-from vsekit.search.filters import Filter, sqlite_value
+from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind, Value
 from vsekit.search.stores import approximate, exact
 from vsekit.search.stores.base import Found, Store
+from vsekit.search.stores.embedded.filter import condition, stored
 from vsekit.search.stores.rows import KINDS, checked, clean_meta, from_doc, ranked, scores, to_doc
 
 DATABASE = "index.db"
@@ -367,8 +368,8 @@ class EmbeddedStore(Store):
         if filter is None:
             sql, params = "select sum(living) from kinds where kind = coalesce(?, kind)", [kind]
         else:
-            condition, params = filter.sqlite()  # type: ignore[assignment]
-            sql, params = f"select count(*) from items where {condition}", list(params)
+            passing, params = condition(filter)  # type: ignore[assignment]
+            sql = f"select count(*) from items where {passing}"
             if kind is not None:
                 sql, params = f"{sql} and kind = ?", [*params, kind]
         return int(connection.execute(sql, params).fetchone()[0])
@@ -440,8 +441,8 @@ class EmbeddedStore(Store):
             if key in self._passing:
                 self._passing.move_to_end(key)
                 return self._passing[key]
-        condition, params = filter.sqlite()
-        sql = f"select slot from items where {condition} and kind = ?"
+        passing, params = condition(filter)
+        sql = f"select slot from items where {passing} and kind = ?"
         slots = np.fromiter((slot for (slot,) in connection.execute(sql, [*params, kind])), dtype=np.int64)
         slots.sort()
         with self._guard:
@@ -555,7 +556,7 @@ def _ids(connection: sqlite3.Connection, kind: str, slots: np.ndarray) -> list[s
 
 
 def _entries(meta: Mapping[str, Value]) -> Iterable[tuple[str, object]]:
-    return ((name, sqlite_value(value)) for name, value in meta.items())
+    return ((name, stored(value)) for name, value in meta.items())
 
 
 def _remember(

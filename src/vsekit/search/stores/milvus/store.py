@@ -3,7 +3,7 @@
     milvus://[user:password@]host:port/collection[?secure=true]
 
     key          id and generation, the primary key      doc          the item as JSON
-    id, kind     of the item                             meta         its metadata, for filters (`filters.milvus_meta`)
+    id, kind     of the item                             meta         its metadata, for filters (`filter.stored`)
     generation   of the write that brought it            vector       indexed with HNSW
 
 Ids and metadata are hexadecimal there, since Milvus' expressions can't quote every text; `doc` has them as they are.
@@ -35,10 +35,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import numpy as np
 
 from vsekit.errors import UserError, missing_extra
-from vsekit.search.filters import Filter, milvus_meta
+from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
 from vsekit.search.stores.base import Found, Store
+from vsekit.search.stores.milvus.filter import condition as expression
+from vsekit.search.stores.milvus.filter import stored
 from vsekit.search.stores.rows import KINDS, checked, clean_meta, from_doc, ranked, scores, summary, to_doc
 
 Result = TypeVar("Result")
@@ -248,7 +250,7 @@ class MilvusStore(Store):
                     "kind": item.kind,
                     "generation": generation,
                     "doc": to_doc(item, meta),
-                    "meta": milvus_meta(meta),
+                    "meta": stored(meta),
                     "vector": vector.tolist(),
                 }
             )
@@ -301,7 +303,7 @@ class MilvusStore(Store):
 
     def count(self, kind: Kind | None = None, filter: Filter | None = None) -> int:
         kinds = [k for k in KINDS if kind in (None, k)]
-        condition = "" if filter is None else filter.milvus()
+        condition = "" if filter is None else expression(filter)
         if filter is not None and condition is None:
             return self._whole(lambda marker: sum(len(self._passing(marker, k, filter)) for k in kinds))
 
@@ -337,7 +339,7 @@ class MilvusStore(Store):
             return [Found([], np.empty(0, dtype=np.float32)) for _ in queries]
 
         def look(marker: dict[str, Any]) -> list[Found]:
-            condition = "" if filter is None else filter.milvus()
+            condition = "" if filter is None else expression(filter)
             effort = marker["effort"].get(kind, LEAST_EFFORT)
             if filter is None or condition is not None:
                 return self._search(marker, queries, top, kind, condition or "", effort)

@@ -1,0 +1,5 @@
+"""The embedded store: a folder, without a server; see `store`."""
+
+from vsekit.search.stores.embedded.store import EmbeddedStore
+
+__all__ = ["EmbeddedStore"]
