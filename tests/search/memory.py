@@ -26,6 +26,13 @@ class MemoryStore(Store):
         self.placed: dict[str, np.ndarray] = {}
         self.writes = 0
 
+    def lock(self) -> None:
+        """Nobody else has this memory."""
+
+    def rebuild(self, dim: int) -> None:
+        self.dim, self._header, self.known, self.placed = dim, {}, {}, {}
+        self.writes += 1
+
     @property
     def header(self) -> dict[str, Any]:
         return dict(self._header)

@@ -50,6 +50,12 @@ class MemoryStore(Store):
         self._header: dict[str, Any] = {}
         self.closed = False
 
+    def lock(self) -> None:
+        """Nobody else has this memory."""
+
+    def rebuild(self, dim: int) -> None:
+        self.rows, self._header = {}, {}
+
     @property
     def header(self) -> dict[str, Any]:
         return self._header

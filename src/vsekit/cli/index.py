@@ -59,7 +59,7 @@ def index(
     from vsekit.progress import Progress
     from vsekit.search.indexing import index as bring_up_to_date
     from vsekit.search.models import is_model, load_search_model
-    from vsekit.search.stores import INSIDE
+    from vsekit.search.stores.embedded import INSIDE
     from vsekit.search.walk import source_of
 
     progress = Progress(quiet=quiet)

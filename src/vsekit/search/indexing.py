@@ -10,7 +10,6 @@ killed, and the next call goes on from there.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 import warnings
 from collections import deque
@@ -102,8 +101,10 @@ def index(
     if not isinstance(model, SearchModel):
         model = load_search_model(model)
     if not isinstance(store, Store):
-        with _open(store, model.dim, rebuild) as opened:
-            return index(model, source, opened, rebuild=rebuild, progress=progress)
+        from vsekit.search.stores import open_store
+
+        with open_store(store, create=model.dim, rebuild=rebuild) as opened:
+            return index(model, source, opened, progress=progress)
     started = time.monotonic()
     _prepare_store(store, model, rebuild)
     given = [source] if isinstance(source, Path | str | Pairs | Source) else source
@@ -119,23 +120,13 @@ def _source(given: Path | str | Pairs | Source) -> Source:
     return collected(given) if isinstance(given, Pairs) else source_of(given)
 
 
-def _open(location: str | Path, dim: int, rebuild: bool) -> Store:
-    from vsekit.search.stores import open_store
-
-    if rebuild and (Path(location) / "index.db").is_file():
-        with open_store(location) as old:
-            other = old.dim != dim
-        if other:  # nothing of it can stay, not even its files
-            shutil.rmtree(location)
-    return open_store(location, create=dim)
-
-
 def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> None:
-    made_with = store.header.get("fingerprint")
+    """From here on this process is the writer, so that what it sees stays so until it has written."""
+    store.lock()
     if rebuild:
-        store.write([], np.zeros((0, store.dim), np.float32), [item.id for item in store.all_items()])
-        store.set_header({})
-    elif made_with not in (None, model.fingerprint):
+        store.rebuild(model.dim)
+    made_with = store.header.get("fingerprint")
+    if made_with not in (None, model.fingerprint):
         raise UserError(
             f"this index was made with another model: {store.header.get('model')} ({made_with}), "
             f"not {model.name} ({model.fingerprint})",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import subprocess
@@ -18,9 +19,10 @@ from tests.search.stores.test_stores import whole
 from vsekit.errors import UserError
 from vsekit.search.filters import parse
 from vsekit.search.items import Item
-from vsekit.search.stores import INSIDE, approximate, exact, open_store
-from vsekit.search.stores.embedded import EmbeddedStore
+from vsekit.search.stores import approximate, exact, open_store
+from vsekit.search.stores.embedded import INSIDE, EmbeddedStore, tables
 from vsekit.search.stores.embedded import store as embedded
+from vsekit.search.stores.embedded.builder import Builder
 
 # Adds, replaces and deletes for ever, with files moved and indexes built on the way; says what is durable.
 WRITER = """
@@ -98,7 +100,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStore]:
 
 
 def is_approximate(store: EmbeddedStore) -> bool:
-    with store._snapshot() as connection:
+    with store._database.snapshot() as connection:
         view = store._view(connection, "image")
     return view.ann is not None and view.probes > 0
 
@@ -168,10 +170,10 @@ def test_search_is_exact_where_no_effort_is_enough(tmp_path: Path, monkeypatch: 
 
 def test_a_reader_builds_what_a_killed_writer_could_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(EmbeddedStore, "_build_kind", lambda self, kind: None)
+        patched.setattr(Builder, "_build_kind", lambda self, kind: None)
         filled(tmp_path / "index", "none").close()
     with EmbeddedStore(tmp_path / "index", approximate_above=5000) as reader:
-        assert reader._builder is not None
+        assert reader._builder.thread is not None
         assert recall(reader, ALL) >= 0.99  # meanwhile too
         reader._builder.join()
         assert is_approximate(reader)
@@ -220,7 +222,7 @@ def test_an_error_inside_a_write_leaves_the_state_before(tmp_path: Path, monkeyp
         for target in (store, reference):
             target.write([picture(i, n=i) for i in range(9)], vectors(9))
         with monkeypatch.context() as patched:
-            patched.setattr(embedded, "_add_up", lambda *_: 1 / 0)
+            patched.setattr(tables, "_add_up", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 store.write([picture(20), picture(1)], vectors(2), ["p0003"])
         whole(store, reference)
@@ -286,7 +288,7 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, content: 
 def test_fields_are_kept_up_without_reading_items(tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path / "index", DIM) as store:
         store.write([picture(i, year=2000 + i % 3, name=f"{i}") for i in range(200)], vectors(200))
-        store._connection().execute("update items set doc = 'unreadable'")
+        store._database.connection().execute("update items set doc = 'unreadable'")
         fields = store.fields()
         assert fields["year"] == {"type": "number", "count": 200, "min": 2000, "max": 2002}
         assert fields["name"]["count"] == 200
@@ -330,3 +332,137 @@ def test_a_folder_of_pictures_stands_for_the_index_inside_it(tmp_path: Path) -> 
         made.set_header({"model": "x"})
     with open_store(tmp_path) as found:
         assert found.header == {"model": "x"}
+
+
+@pytest.mark.parametrize("size", [None, 0, 4 * DIM * 3 - 1])
+def test_a_lost_or_truncated_file_of_vectors_is_named_on_open_and_never_filled_with_zeros(
+    tmp_path: Path, size: int | None
+) -> None:
+    folder = tmp_path / "index"
+    with EmbeddedStore(folder, DIM) as writer:
+        writer.write([picture(i) for i in range(3)], vectors(3))
+        file = folder / "image-0.f32"
+        file.unlink() if size is None else os.truncate(file, size)
+        with pytest.raises(UserError, match=r"image-0\.f32.*\n.*--rebuild"):
+            writer.write([picture(9)], vectors(1))
+    for create in (None, DIM):
+        with pytest.raises(UserError, match=r"image-0\.f32.*\n.*--rebuild"):
+            EmbeddedStore(folder, create)
+    with EmbeddedStore(folder, DIM, rebuild=True) as store:  # the remedy
+        store.write([picture(1)], vectors(1))
+        np.testing.assert_array_equal(store.vectors(["p0001"]), vectors(1))
+
+
+def test_every_changed_byte_of_a_vector_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "FEW_DEAD", 10)
+    folder = tmp_path / "index"
+    with EmbeddedStore(folder, DIM) as store:
+        for turn in range(4):  # replaces enough for the living to move
+            store.write([picture(i) for i in range(turn, turn + 20)], vectors(20, seed=turn))
+        assert store.damaged() == []
+        (file,) = folder.glob("image-*.f32")
+        whole_file = file.read_bytes()
+        with store._database.snapshot() as connection:
+            (counts,) = connection.execute("select slots * 32 from kinds where kind = 'image'").fetchone()
+        for place in range(0, counts, 7):
+            changed = bytearray(whole_file)
+            changed[place] ^= 16
+            file.write_bytes(changed)
+            (damage,) = store.damaged()
+            assert damage.file == file
+            assert damage.start <= place < damage.stop
+        file.write_bytes(whole_file)
+        store.write([picture(99)], vectors(1))
+        assert store.damaged() == []
+
+
+def test_an_index_made_without_checksums_opens_and_gets_them_at_the_next_write(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    with EmbeddedStore(folder, DIM) as store:
+        store.write([picture(i) for i in range(5)], vectors(5))
+        store._database.connection().execute("drop table checksums")  # as earlier versions left it
+    reference = Reference()
+    reference.write([picture(i) for i in range(5)], vectors(5))
+    with EmbeddedStore(folder) as store:
+        whole(store, reference)
+        assert store.damaged() == []
+        for target in (store, reference):
+            target.write([picture(7)], vectors(1, seed=7))
+        whole(store, reference)
+    with (folder / "image-0.f32").open("r+b") as file:
+        file.write(b"x")  # of what the earlier version wrote
+    with EmbeddedStore(folder) as store:
+        assert [(found.file.name, found.start) for found in store.damaged()] == [("image-0.f32", 0)]
+
+
+def test_a_damaged_approximate_index_is_named_and_made_anew_by_the_next_writer(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    filled(folder, "captions").close()
+    (file,) = folder.glob("image-*.ivf")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with EmbeddedStore(folder, approximate_above=5000) as store:
+        with pytest.raises(UserError, match=r"\.ivf.*damaged\n.*vse index again"):
+            store.search(TEXTS[:1], 3, kind="image")
+        store.set_header(store.header)
+        assert recall(store, ALL) >= 0.99
+    with EmbeddedStore(folder, approximate_above=5000) as store:
+        assert is_approximate(store)
+        assert store.damaged() == []
+
+
+REBUILDER = """
+import sys
+from vsekit.errors import UserError
+from vsekit.search.stores import open_store
+try:
+    open_store(sys.argv[1], create=4, rebuild=True)
+except UserError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_a_rebuild_by_another_process_leaves_alone_what_is_being_written(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    reference = Reference()
+    with EmbeddedStore(folder, DIM) as writer:
+        for turn in range(3):
+            for target in (writer, reference):
+                target.write([picture(i) for i in range(turn, turn + 4)], vectors(4, seed=turn))
+            done = subprocess.run([sys.executable, "-c", REBUILDER, str(folder)], capture_output=True, text=True)
+            assert f"another process (number {os.getpid()}) is writing" in done.stderr
+    with EmbeddedStore(folder) as store:
+        whole(store, reference)
+
+
+def test_a_writer_whose_folder_was_replaced_writes_nothing_into_the_new_one(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    with EmbeddedStore(folder, DIM) as old:
+        old.write([picture(1)], vectors(1))
+        folder.rename(tmp_path / "away")
+        with EmbeddedStore(folder, DIM) as new:
+            new.write([picture(2)], vectors(1, seed=2))
+            with pytest.raises(UserError, match="removed"):
+                old.write([picture(3)], vectors(1, seed=3))
+            assert new.damaged() == []
+            assert [item.id for item in new.all_items()] == ["p0002"]
+
+
+def test_a_damaged_database_is_named_with_a_remedy(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path / "index", DIM) as store:
+        store.write([picture(i, n=i) for i in range(500)], vectors(500))
+    database = tmp_path / "index" / "index.db"
+    content = database.read_bytes()
+    told = []
+    for start in range(0, len(content), len(content) // 20):
+        database.write_bytes(content[:start] + b"\xff" * 4096 + content[start + 4096 :])
+        try:
+            with EmbeddedStore(tmp_path / "index") as store:
+                list(store.all_items())
+                store.search(vectors(1), 9, kind="image", filter=parse("n >= 0"))
+                store.write([], np.empty((0, DIM)), [f"p{i:04d}" for i in range(500)])
+        except UserError as error:
+            told.append(error)
+    assert len(told) >= 10
+    assert all("index.db" in str(error) and error.remedy for error in told)

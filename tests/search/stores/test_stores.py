@@ -275,3 +275,44 @@ def test_a_copy_in_any_other_store_is_the_same_index(kind_of_store: str, target:
     with open_store(there) as copy:
         assert copy.header == {"model": "m"}
         whole(copy, reference)
+
+
+def test_a_rebuilt_index_is_empty_and_holds_vectors_of_another_size(location: str) -> None:
+    with open_store(location, create=DIM) as store:
+        store.write([picture(1, year=2000), caption(1)], vectors(2))
+        store.set_header({"model": "m"})
+    with open_store(location, create=4, rebuild=True) as store:
+        assert (store.dim, store.count(), store.header, store.fields()) == (4, 0, {}, {})
+        store.write([picture(2)], vectors(1, dim=4))
+    with open_store(location) as store:
+        assert (store.dim, [item.id for item in store.all_items()]) == (4, ["p0002"])
+        np.testing.assert_array_equal(store.vectors(["p0002"]), vectors(1, dim=4))
+        assert store.search(vectors(1, dim=4), 3, kind="image")[0].ids == ["p0002"]
+
+
+def test_an_index_that_is_being_written_is_not_rebuilt_and_goes_on(location: str) -> None:
+    with open_store(location, create=DIM) as writer:
+        writer.lock()
+        for dim in (DIM, 4):
+            with pytest.raises(UserError, match="writing to"):
+                open_store(location, create=dim, rebuild=True)
+        reference = Reference()
+        for target in (writer, reference):
+            target.write([picture(i) for i in range(5)], vectors(5))
+        whole(writer, reference)
+    with open_store(location) as reader:
+        whole(reader, reference)
+
+
+def test_who_opened_an_index_before_it_was_rebuilt_is_told_so(location: str) -> None:
+    with open_store(location, create=DIM) as store:
+        store.write([picture(1)], vectors(1))
+    with open_store(location) as reader:
+        with open_store(location, create=4, rebuild=True) as store:
+            store.write([picture(2)], vectors(1, dim=4))
+        with pytest.raises(UserError, match="made anew"):
+            reader.search(vectors(1), 3, kind="image")
+        with pytest.raises(UserError, match="made anew"):
+            reader.write([picture(3)], vectors(1))
+    with open_store(location) as store:
+        assert store.count() == 1

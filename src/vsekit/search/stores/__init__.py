@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import itertools
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
-from vsekit.errors import UserError
+from vsekit.errors import UserError, missing_extra
 from vsekit.progress import Update
 from vsekit.search.items import Kind
 from vsekit.search.stores.base import Found, Store
@@ -14,36 +16,48 @@ from vsekit.search.stores.base import Found, Store
 __all__ = ["Found", "Store", "copy_index", "open_store"]
 
 
-#: The index of a folder of pictures, inside it, unless told otherwise; names with a dot are not walked.
-INSIDE = ".vsekit-index"
+class Entry(NamedTuple):
+    """A store: the module and class, made with (location, create, rebuild=…); the extra that brings what it needs, and
+    that: module → pip package."""
+
+    module: str
+    name: str
+    extra: str
+    needs: dict[str, str]
 
 
-def open_store(location: str | Path, *, create: int | None = None) -> Store:
+_POSTGRES = Entry(
+    "vsekit.search.stores.postgres", "PostgresStore", "postgres", {"psycopg": "psycopg[binary]", "pgvector": "pgvector"}
+)
+#: Scheme of the address → store. A path has none.
+STORES = {
+    "": Entry("vsekit.search.stores.embedded", "EmbeddedStore", "search", {"faiss": "faiss-cpu"}),
+    "postgresql": _POSTGRES,
+    "postgres": _POSTGRES,
+    "milvus": Entry("vsekit.search.stores.milvus", "MilvusStore", "milvus", {"pymilvus": "pymilvus"}),
+}
+
+
+def open_store(location: str | Path, *, create: int | None = None, rebuild: bool = False) -> Store:
     """Opens an index: a folder, postgresql://user@host/database?table=name, or milvus://host:port/collection.
 
     Args:
-        location: where it is; or a folder of pictures that was indexed into itself (INSIDE).
+        location: where it is; or a folder of pictures that was indexed into itself.
         create: the size of its vectors, to make it where it is not there yet; UserError where it is there with another.
+        rebuild: with `create`, forget what is there, whatever its size; UserError while another process writes.
     """
-    text = str(location)
-    if text.startswith(("postgresql://", "postgres://")):
-        from vsekit.search.stores.postgres import PostgresStore
-
-        return PostgresStore(text, create)
-    if text.startswith("milvus://"):
-        from vsekit.search.stores.milvus import MilvusStore
-
-        return MilvusStore(text, create)
-    if "://" in text:
+    scheme, separator, _ = str(location).partition("://")
+    entry = STORES.get(scheme if separator else "")
+    if entry is None:
         raise UserError(
-            f"can't read the store '{text}'",
+            f"can't read the store '{location}'",
             remedy="A folder, postgresql://user@host/database?table=name, or milvus://host:port/collection.",
         )
-    from vsekit.search.stores.embedded.store import DATABASE, EmbeddedStore
-
-    if create is None and (Path(location) / INSIDE / DATABASE).is_file():
-        location = Path(location) / INSIDE
-    return EmbeddedStore(location, create)
+    for module, package in entry.needs.items():
+        if importlib.util.find_spec(module) is None:
+            raise missing_extra(package, entry.extra)
+    store: type[Store] = getattr(importlib.import_module(entry.module), entry.name)
+    return store(str(location), create, rebuild=rebuild)  # type: ignore[call-arg]
 
 
 def copy_index(source: Store, target: str | Path, progress: Update | None = None, *, batch: int = 1000) -> int:
@@ -53,6 +67,7 @@ def copy_index(source: Store, target: str | Path, progress: Update | None = None
     copying again goes over it.
     """
     with open_store(target, create=source.dim) as copy:
+        copy.lock()
         if copy.header:
             raise UserError(
                 "there is an index already", file=copy.location, remedy="Choose another place, or remove it first."

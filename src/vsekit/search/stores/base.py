@@ -1,7 +1,8 @@
 """The interface of a store: items with a vector each, found by inner product.
 
 Vectors are float32 of one size, unit length when the model's similarity is the cosine. A store is opened by one writer and
-any number of readers; what a reader sees is always whole: the state before or after a `write`, never half of it.
+any number of readers; what a reader sees is always whole: the state before or after a `write`, never half of it. A writer
+holds one lock from its first look to its last write: `lock` takes it, else the first write does, and `close` gives it back.
 """
 
 from __future__ import annotations
@@ -30,6 +31,14 @@ class Store(ABC):
 
     location: str
     dim: int
+
+    @abstractmethod
+    def lock(self) -> None:
+        """Makes this the writer, for whoever looks before writing; UserError where another is."""
+
+    @abstractmethod
+    def rebuild(self, dim: int) -> None:
+        """Forgets all items and the header, and holds vectors of this size from now on."""
 
     @property
     @abstractmethod

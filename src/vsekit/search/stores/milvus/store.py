@@ -34,7 +34,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import numpy as np
 
-from vsekit.errors import UserError, missing_extra
+from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
@@ -61,15 +61,16 @@ class MilvusStore(Store):
     Args:
         location: the address.
         create: the size of the vectors, to make the collection where there is none.
+        rebuild: forget what is there, whatever the size of its vectors.
         approximate_above: with more vectors of a kind than this, the effort of HNSW is measured when writing ends.
     """
 
-    def __init__(self, location: str, create: int | None = None, *, approximate_above: int = 200_000) -> None:
-        try:
-            from pymilvus import MilvusClient
-            from pymilvus.exceptions import MilvusException
-        except ImportError:
-            raise missing_extra("pymilvus", "milvus") from None
+    def __init__(
+        self, location: str, create: int | None = None, *, rebuild: bool = False, approximate_above: int = 200_000
+    ) -> None:
+        from pymilvus import MilvusClient
+        from pymilvus.exceptions import MilvusException
+
         self.location = location
         self.approximate_above = approximate_above
         self._token = ""
@@ -95,15 +96,17 @@ class MilvusStore(Store):
                 f"the collection '{self.collection}' was not made by vsekit",
                 remedy="Choose another name for the index.",
             )
-        self.dim = next(int(f["params"]["dim"]) for f in description["fields"] if f["name"] == "vector")
-        if create not in (None, self.dim):
+        self.dim = _dim(description)
+        if rebuild and create is not None:
+            self.rebuild(create)
+        elif create not in (None, self.dim):
             raise UserError(
                 f"the index in '{self.collection}' holds vectors of {self.dim}, not of {create}",
                 remedy="It was made with another model. Use that one, or another collection.",
             )
         self._complete()
 
-    def _create(self, dim: int) -> None:
+    def _create(self, dim: int, **properties: str) -> None:
         from pymilvus import DataType
 
         schema = self._client.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -114,8 +117,9 @@ class MilvusStore(Store):
         schema.add_field("doc", DataType.VARCHAR, max_length=65535)
         schema.add_field("meta", DataType.JSON)
         schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dim)
-        properties = {MARKER: json.dumps(NEW)}
-        self._client.create_collection(self.collection, schema=schema, properties=properties)
+        self._client.create_collection(
+            self.collection, schema=schema, properties={MARKER: json.dumps(NEW), **properties}
+        )
 
     def _complete(self) -> None:
         """What a collection needs beside itself; a kill may have come between them."""
@@ -193,6 +197,23 @@ class MilvusStore(Store):
     def set_header(self, header: Mapping[str, Any]) -> None:
         marker = self._writing()
         self._set_marker({**marker, "header": dict(header)})
+
+    def lock(self) -> None:
+        self._writing()
+        dim = _dim(self._client.describe_collection(self.collection))
+        if dim != self.dim:
+            raise UserError(
+                f"the index in '{self.collection}' was made anew: it holds vectors of {dim} now, not of {self.dim}",
+                remedy="Open it again, with its new model.",
+            )
+
+    def rebuild(self, dim: int) -> None:
+        """The collection is dropped and made again, with this writer's lease; Milvus can't do both at once."""
+        self._writing()
+        self._client.drop_collection(self.collection)
+        self._create(dim, **{WRITER: f"{self._token} {self._leased}"})
+        self._complete()
+        self.dim = dim
 
     def _writing(self) -> dict[str, Any]:
         """Takes or renews the lease; on taking it, removes what a killed writer left. Gives the marker."""
@@ -429,6 +450,10 @@ def _split(location: str) -> tuple[dict[str, str], str]:
     if parts.username:
         address |= {"user": unquote(parts.username), "password": unquote(parts.password or "")}
     return address, name
+
+
+def _dim(description: Mapping[str, Any]) -> int:
+    return next(int(field["params"]["dim"]) for field in description["fields"] if field["name"] == "vector")
 
 
 def _hex(id: str) -> str:

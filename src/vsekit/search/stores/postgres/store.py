@@ -12,7 +12,6 @@ modality need.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import threading
@@ -24,7 +23,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import numpy as np
 
-from vsekit.errors import UserError, missing_extra
+from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
@@ -50,13 +49,13 @@ class PostgresStore(Store):
     Args:
         location: the address, with `table=` among its parameters.
         create: the size of the vectors, to make the tables where there are none.
+        rebuild: forget what is there, whatever the size of its vectors.
         approximate_above: with more vectors of a kind than this, search is approximate.
     """
 
-    def __init__(self, location: str, create: int | None = None, *, approximate_above: int = 200_000) -> None:
-        for package, module in (("psycopg[binary]", "psycopg"), ("pgvector", "pgvector")):
-            if importlib.util.find_spec(module) is None:
-                raise missing_extra(package, "postgres")
+    def __init__(
+        self, location: str, create: int | None = None, *, rebuild: bool = False, approximate_above: int = 200_000
+    ) -> None:
         from pgvector.psycopg import register_vector
 
         self.location = location
@@ -77,7 +76,9 @@ class PostgresStore(Store):
             register_vector(self._connection)
             self._connection.commit()
             self.dim = int(self._about("dim", "0"))
-            if create not in (None, self.dim):
+            if rebuild and create is not None:
+                self.rebuild(create)
+            elif create not in (None, self.dim):
                 raise UserError(
                     f"the index in '{self.table}' holds vectors of {self.dim}, not of {create}",
                     remedy="It was made with another model. Use that one, or another table.",
@@ -113,19 +114,49 @@ class PostgresStore(Store):
     def _transaction(self, *, write: bool = False) -> Iterator[Connection[Any]]:
         """Reads inside see one state. The first write takes a lock that this connection keeps."""
         with self._guard:
-            if write and not self._writer:
-                if not self._locked():
-                    raise UserError(
-                        f"another process is writing to the index in '{self.table}'",
-                        remedy="Wait until it has finished; searching goes on meanwhile.",
-                    )
-                self._writer = True
+            if write:
+                self.lock()
             with self._connection.transaction():
                 if not write:
                     self._connection.execute("set transaction isolation level repeatable read")
                 yield self._connection
                 if write:
                     self._set_about(self._connection, "generation", str(int(self._about("generation", "0")) + 1))
+
+    def lock(self) -> None:
+        with self._guard:
+            self._take_lock()
+            self._same_size()
+
+    def _take_lock(self) -> None:
+        if not self._writer and not self._locked():
+            raise UserError(
+                f"another process is writing to the index in '{self.table}'",
+                remedy="Wait until it has finished; searching goes on meanwhile.",
+            )
+        self._writer = True
+
+    def _same_size(self) -> None:
+        dim = int(self._about("dim", "0"))
+        if dim != self.dim:
+            raise UserError(
+                f"the index in '{self.table}' was made anew: it holds vectors of {dim} now, not of {self.dim}",
+                remedy="Open it again, with its new model.",
+            )
+
+    def rebuild(self, dim: int) -> None:
+        with self._guard:
+            self._take_lock()
+            generation = int(self._about("generation", "0")) + 1
+            with self._connection.transaction():
+                for kind in KINDS:
+                    self._connection.execute(f'drop index if exists "{self.table}_{kind}_hnsw"')
+                self._connection.execute(f'truncate "{self.table}", "{self.table}_about"')
+                self._connection.execute(f'alter table "{self.table}" alter column vector type vector({int(dim)})')
+                about = {"dim": str(dim), "header": "{}", "generation": str(generation)}
+                for key, value in about.items():
+                    self._set_about(self._connection, key, value)
+            self.dim = dim
 
     def _locked(self) -> bool:
         """Tries for a moment: the server takes one to notice that a writer before this one was killed."""
@@ -218,6 +249,7 @@ class PostgresStore(Store):
         if top < 1:
             return [Found([], np.empty(0, dtype=np.float32)) for _ in queries]
         with self._transaction() as connection:
+            self._same_size()
             effort = int(self._about(f"effort {kind}", "0"))
             if effort and filter is not None:
                 # What passes lies scattered among what does not: few are read at once, many cost the most effort.

@@ -1,0 +1,61 @@
+"""The writer's lock of the embedded store: one process writes to a folder, from its first look to its last write."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import TextIO
+
+from vsekit.errors import UserError
+
+
+class WriterLock:
+    """The system lets go of it when its process ends, however it ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / "writer.lock"
+        self._held: TextIO | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._held is not None
+
+    def take(self) -> None:
+        try:
+            lock = self.path.open("a+")
+        except OSError as error:
+            raise UserError(
+                f"this index can't be written: {error.strerror}", file=self.path, remedy="Is the folder yours?"
+            ) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            owner = lock.read().strip() or "?"
+            lock.close()
+            raise UserError(
+                f"another process (number {owner}) is writing to this index",
+                file=self.folder,
+                remedy="Wait until it has finished; searching goes on meanwhile.",
+            ) from None
+        lock.truncate(0)
+        print(os.getpid(), file=lock, flush=True)
+        self._held = lock
+
+    def check(self) -> None:
+        """Refuses when the folder under the lock is another one by now: files are written to by name."""
+        assert self._held is not None
+        try:
+            same = os.path.samestat(os.fstat(self._held.fileno()), self.path.stat())
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise UserError(
+                "this index was removed while it was being written", file=self.folder, remedy="Index again."
+            )
+
+    def release(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
