@@ -122,3 +122,28 @@ def test_terms_that_cancel_out_have_no_direction() -> None:
 def test_a_query_of_one_term_has_weight_one() -> None:
     assert Query.of("item", "x").terms == (Term(1.0, "item", "x"),)
     assert Query.of("item", "x").words is None
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [('1' + '0' * 39 + '*"red"', 1), ('"dog" - ' + '9' * 400 + '*"red"', 9), ('1000001*"red"', 1)],
+)  # fmt: skip
+def test_a_weight_that_single_precision_can_not_hold_is_pointed_at(text: str, column: int) -> None:
+    with pytest.raises(UserError, match=rf"column {column}: this weight is too large[\s\S]*1,000,000"):
+        parse(text)
+
+
+@pytest.mark.parametrize("weight", [1e39, -2e6, float("inf"), float("nan")])
+def test_a_query_made_in_python_has_weights_that_can_be_added_up(weight: float) -> None:
+    with pytest.raises(UserError, match="weighs"):
+        Query((Term(weight, "text", "red"),))
+
+
+def test_weights_that_are_too_large_only_when_multiplied_are_refused() -> None:
+    with pytest.raises(UserError, match=r"weighs 1e\+12"):
+        parse('1000000*("dog" + 1000000*"red")')
+
+
+def test_the_largest_weights_keep_their_proportions() -> None:
+    vectors = np.eye(3, dtype=np.float32)
+    np.testing.assert_allclose(combined([1e6, 1e6, 0], vectors), [0.5**0.5, 0.5**0.5, 0], rtol=1e-6)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from tests.search.memory import CountingModel, MemoryStore, store_of
 
 from vsekit.errors import UserError
 from vsekit.search.items import Item
-from vsekit.search.query import Query, parse
-from vsekit.search.searcher import CACHED_TEXTS, Searcher
+from vsekit.search.query import Query, Term, parse
+from vsekit.search.searcher import CACHED_TEXTS, Answer, Ask, Searcher
 
 COLOURS = {"red": (255, 0, 0), "orange": (255, 90, 0), "green": (0, 255, 0), "teal": (0, 200, 200), "blue": (0, 0, 255)}
 
@@ -77,9 +78,80 @@ def test_a_caption_of_the_index_asks_for_pictures(searcher: Searcher) -> None:
     assert "red#0" not in ids(searcher.like("red#0", kind="caption"))
 
 
-def test_several_vectors_are_answered_as_each_alone(searcher: Searcher) -> None:
-    answers = searcher.find(searcher.encode_texts(["red", "blue"]), top=2)
-    assert [ids(answer) for answer in answers] == [ids(searcher.search(text, top=2)) for text in ("red", "blue")]
+def every_ask() -> list[Ask]:
+    queries = [
+        parse("red"), parse("blue"), parse('"red" + 0.4*"green"'), parse('item:red - "blue"'), Query.of("item", "blue#0"),
+        Query.of("picture", picture("teal")), Query((Term(1, "picture", picture("red")), Term(0.5, "text", "blue"))),
+    ]  # fmt: skip
+    options: list[dict[str, Any]] = [
+        {},
+        {"top": 2},
+        {"top": 2, "offset": 1},
+        {"kind": "caption"},
+        {"filter": "has year"},
+    ]
+    return [Ask(query, **chosen) for chosen in options for query in queries]
+
+
+def test_many_asks_are_answered_as_each_alone(searcher: Searcher) -> None:
+    asks = every_ask()
+    together = searcher.search_many(asks)
+    for ask, answer in zip(asks, together, strict=True):
+        alone = searcher.search(
+            ask.query, top=ask.top, offset=ask.offset, kind=ask.kind, filter=ask.filter, rerank=ask.rerank
+        )
+        assert isinstance(answer, Answer)
+        assert (answer.hits, answer.verdict, answer.more) == (alone.hits, alone.verdict, alone.more)
+
+
+def test_many_asks_take_one_call_of_each_encoder_and_one_search_for_the_same(
+    store: MemoryStore, model: CountingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searcher = Searcher(store, model)  # type: ignore[arg-type]
+    model.encoded.clear()
+    pictures, searches = [], []
+    encode_images, search = model.encode_images, store.search
+    monkeypatch.setattr(model, "encode_images", lambda given: pictures.append(len(given)) or encode_images(given))
+    monkeypatch.setattr(store, "search", lambda v, top, **o: searches.append(len(v)) or search(v, top, **o))
+    shown = [Query.of("picture", picture("red")), Query.of("picture", picture("blue"))]
+    searcher.search_many([Ask(query) for query in (parse("red"), parse('"blue" - "red"'), *shown)])
+    assert model.encoded == [["red", "blue"]]
+    assert pictures == [2]
+    assert searches == [4]
+
+
+def test_a_bad_ask_has_its_own_error_and_touches_no_other(
+    searcher: Searcher, model: CountingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode_images, encode_texts = model.encode_images, model.encode_texts
+
+    def images(pictures):  # type: ignore[no-untyped-def]
+        if any(picture.size == (1, 1) for picture in pictures):
+            raise OSError("broken")
+        return encode_images(pictures)
+
+    def texts(given):  # type: ignore[no-untyped-def]
+        if "bomb" in given:
+            raise OverflowError("too long")
+        return encode_texts(given)
+
+    monkeypatch.setattr(model, "encode_images", images)
+    monkeypatch.setattr(model, "encode_texts", texts)
+    red = Query.of("text", "red")
+    bad = [
+        (Ask(Query.of("picture", Image.new("RGB", (1, 1)))), OSError),
+        (Ask(Query.of("text", "bomb")), OverflowError),
+        (Ask(Query.of("text", "zebra")), UserError),
+        (Ask(Query.of("item", "nobody")), UserError),
+        (Ask(red, filter="year >"), UserError),
+        (Ask(red, top=0), UserError),
+        (Ask(red, rerank=5), UserError),
+    ]
+    good = [Ask(red), Ask(Query.of("picture", picture("blue"))), Ask(Query.of("text", "green"))]
+    answers = searcher.search_many([*(ask for ask, _ in bad), *good])
+    for (_, error), answer in zip(bad, answers):
+        assert isinstance(answer, error)
+    assert [ids(answer)[0] for answer in answers[len(bad) :]] == ["red", "blue", "green"]
 
 
 def test_a_text_is_encoded_once(searcher: Searcher, model: CountingModel) -> None:

@@ -200,6 +200,7 @@ def test_concurrent_queries_are_encoded_together_and_answered_apart(tmp_path: Pa
         started.wait(10)
         others = [pool.submit(search, client, query, top=3 + i % 2) for i, query in enumerate(queries * 2)]
         bad = pool.submit(client.post, "/api/search", json={"query": "red", "filter": "year >"})
+        overflow = pool.submit(client.post, "/api/search", json={"query": f'1{39 * "0"}*"red"'})
         sums = pool.submit(search, client, '"red" + "circle"', top=1)
         while client.get("/metrics").text.count("vsekit_requests_in_flight 16") == 0:
             time.sleep(0.01)
@@ -207,6 +208,7 @@ def test_concurrent_queries_are_encoded_together_and_answered_apart(tmp_path: Pa
         first.result()
         answers = [other.result() for other in others]
         assert bad.result().status_code == 422
+        assert overflow.result().status_code == 422
         assert sums.result().hits[0].id == "p000000"
     assert model.calls[0] == 1
     assert len(model.calls) == 2, model.calls

@@ -33,12 +33,15 @@ if TYPE_CHECKING:
     from vsekit.search.models import Prepared
 
 TermKind: TypeAlias = Literal["text", "item", "picture"]
+#: Of a weight: single precision still sees the other terms beside it.
+LARGEST = 1e6
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*\*\s*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"|“([^”]*)”')
 _ITEM = re.compile(r'item:([^\s"“()+*]+)')
 _SIGN = re.compile(r"[+\-−]")
 _BARE = re.compile(r'[^\s"“()+*]+')
+WEIGHTS = f"Weights go up to {LARGEST:,.0f}; only their proportions matter."
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ class Query:
 
     terms: tuple[Term, ...]
     text: str = ""
+
+    def __post_init__(self) -> None:
+        for term in self.terms:
+            if not abs(term.weight) <= LARGEST:
+                raise UserError(f"a term of this query weighs {term.weight:g}", remedy=WEIGHTS)
 
     @classmethod
     def of(cls, kind: TermKind, value: str | Source | Prepared) -> Query:
@@ -139,6 +147,9 @@ class _Reader:
             first = False
             self._take(_SPACE)
             number = self._take(_NUMBER)
+            if number and float(number[1]) > LARGEST:
+                self.at = number.start()
+                self._wrong("this weight is too large", WEIGHTS)
             weight = (float(number[1]) if number else 1.0) * (-1 if sign and sign[0] != "+" else 1)
             inner = self._parenthesised() or self._factor(self._missing)
             terms += [replace(term, weight=term.weight * weight) for term in inner or []]

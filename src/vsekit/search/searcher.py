@@ -8,25 +8,26 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vsekit.errors import UserError
 from vsekit.search.calibration import Asked, Calibration
+from vsekit.search.filters import Filter
+from vsekit.search.filters import parse as parse_filter
 from vsekit.search.items import Hit, Item, Kind
 from vsekit.search.query import Query, combined, parse
 from vsekit.search.stores.base import Found, Store
 
 if TYPE_CHECKING:
     from vsekit.data.decoding import Source
-    from vsekit.search.filters import Filter
     from vsekit.search.models import Prepared, SearchModel
     from vsekit.search.rerank import Reranker
     from vsekit.search.why import Why
@@ -52,6 +53,39 @@ class Answer:
     verdict: str | None = None
     more: bool = False
     timing: Timing = field(default_factory=lambda: Timing(0.0, 0.0, 0.0))
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A query, and what to find for it.
+
+    top, offset: the best `top` items after the first `offset`.
+    kind: what to find, pictures or captions.
+    filter: what the metadata must be like, see `vsekit.search.filters`.
+    rerank: how many of the best the second model reads again and puts in order; 0 for none.
+    """
+
+    query: Query
+    top: int = 20
+    offset: int = 0
+    kind: Kind = "image"
+    filter: str | Filter | None = None
+    rerank: int = 0
+
+
+@dataclass(frozen=True)
+class _Read:
+    """An ask that can be answered. filter: read. named: the items of the query, which are left out of the answer."""
+
+    ask: Ask
+    filter: Filter | None
+    named: Mapping[str, Item]
+    vector: np.ndarray
+
+    @property
+    def wanted(self) -> int:
+        """How many the store must find. One more than is shown tells whether there are more."""
+        return max(self.ask.offset + self.ask.top + 1, self.ask.rerank) + len(self.named)
 
 
 class Searcher:
@@ -91,22 +125,45 @@ class Searcher:
         filter: str | Filter | None = None,
         rerank: int = 0,
     ) -> Answer:
-        """The best `top` items after the first `offset`.
+        """`search_many` of one; see `Ask` for the options.
 
         Args:
             query: words or arithmetic (see `vsekit.search.query`), or a query already read. A string may not name files:
                 it could come from anywhere. `parse(text, files=True)` reads one that may.
-            kind: what to find, pictures or captions.
-            filter: what the metadata must be like, see `vsekit.search.filters`.
-            rerank: how many of the best the second model reads again and puts in order; 0 for none.
+        """
+        asked = parse(query) if isinstance(query, str) else query
+        (answer,) = self.search_many([Ask(asked, top, offset, kind, filter, rerank)])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def search_many(self, asks: Sequence[Ask]) -> list[Answer | Exception]:
+        """Answers each as if it were alone, with one call of each encoder, and one search of the store for those that ask
+        for the same. One that can't be answered has its exception in the answer's place, and touches no other.
+
+        timing.encode and timing.search are those of the calls an ask was part of.
         """
         start = time.perf_counter()
-        query = parse(query) if isinstance(query, str) else query
-        vector = self.vector(query)
+        shown = self._shown([ask.query for ask in asks])
+        if len(asks) > 1:
+            with suppress(Exception):  # whose fault it is shows below
+                self.encode_texts([text for ask in asks for text in ask.query.texts])
+        answers: list[Answer | Exception] = [RuntimeError("not asked")] * len(asks)
+        together: dict[tuple[object, ...], list[tuple[int, _Read]]] = defaultdict(list)
+        for i, ask in enumerate(asks):
+            try:
+                read = self._read(ask, shown[i])
+                together[(read.wanted, ask.kind, repr(read.filter))].append((i, read))
+            except Exception as error:
+                answers[i] = error
         encode = _milliseconds(start)
-        named = {item.id: item for item in self.named(query.items)}
-        (answer,) = self._find(vector[None], top, offset, kind, filter, _asked(query, named), query, named, rerank)
-        return replace(answer, timing=Timing(encode, answer.timing.search, _milliseconds(start)))
+        for members in together.values():
+            for (i, _), answer in zip(members, self._found([read for _, read in members]), strict=True):
+                answers[i] = answer
+                if isinstance(answer, Answer):
+                    timing = Timing(encode, answer.timing.search, _milliseconds(start))
+                    answers[i] = replace(answer, timing=timing)
+        return answers
 
     def like(self, item_id: str, **options: Any) -> Answer:
         """Items like one of the index, which is not among them. options: those of `search`."""
@@ -140,10 +197,26 @@ class Searcher:
 
     def vector(self, query: Query, *, strict: bool = True) -> np.ndarray:
         """(dim,) the unit vector that stands for a query. One without direction is an error, or zero if not `strict`."""
-        pictures = [term.value for term in query.terms if term.kind == "picture"]
+        (shown,) = self._shown([query])
+        return self._vector(query, shown, strict)
+
+    def _shown(self, queries: Sequence[Query]) -> list[list[np.ndarray] | Exception]:
+        """For each query the vectors of its pictures, in one call of the encoder; where that fails, one by one."""
+        pictures = [[term.value for term in query.terms if term.kind == "picture"] for query in queries]
+        if not any(pictures):
+            return [[] for _ in queries]
+        try:
+            vectors = iter(self.model.encode_images([picture for own in pictures for picture in own]))
+            return [[next(vectors) for _ in own] for own in pictures]
+        except Exception as error:
+            return [error] if len(queries) == 1 else [self._shown([query])[0] for query in queries]
+
+    def _vector(self, query: Query, shown: list[np.ndarray] | Exception, strict: bool = True) -> np.ndarray:
+        if isinstance(shown, Exception):
+            raise shown
         made = {
             "text": iter(self.encode_texts(query.texts)),
-            "picture": iter(self.model.encode_images(pictures) if pictures else ()),
+            "picture": iter(shown),
             "item": iter(self.store.vectors(query.items) if self.named(query.items) else ()),
         }
         vector = combined([term.weight for term in query.terms], np.stack([next(made[t.kind]) for t in query.terms]))
@@ -164,19 +237,6 @@ class Searcher:
             f" Nothing has a field {' or '.join(map(repr, unknown))}; there are: {', '.join(sorted(known)) or 'none'}."
         )
 
-    def find(
-        self,
-        vectors: np.ndarray,
-        *,
-        top: int = 20,
-        offset: int = 0,
-        kind: Kind = "image",
-        filter: str | Filter | None = None,
-        asked: Asked = "text",
-    ) -> list[Answer]:
-        """Answers to several vectors (n, dim) in one search of the store. asked: what they are made of."""
-        return self._find(vectors, top, offset, kind, filter, asked)
-
     def named(self, ids: Sequence[str]) -> list[Item]:
         """The items of these ids; UserError for one that is not there."""
         try:
@@ -184,55 +244,58 @@ class Searcher:
         except KeyError as error:
             raise UserError(f"no item {error} in this index", remedy="Ids stand in the answers of a search.") from None
 
-    def _find(
-        self,
-        vectors: np.ndarray,
-        top: int,
-        offset: int,
-        kind: Kind,
-        filter: str | Filter | None,
-        asked: Asked,
-        query: Query | None = None,
-        named: Mapping[str, Item] = MappingProxyType({}),
-        rerank: int = 0,
-    ) -> list[Answer]:
-        """`find`. Of a query, the items it names are left out, and the best `rerank` are put in order by the reranker."""
-        if top < 1 or offset < 0 or rerank < 0:
+    def _read(self, ask: Ask, shown: list[np.ndarray] | Exception) -> _Read:
+        if ask.top < 1 or ask.offset < 0 or ask.rerank < 0:
             raise UserError("top must be at least 1, offset and rerank at least 0")
-        if rerank and self.reranker is None:
+        if ask.rerank and self.reranker is None:
             raise UserError("there is no model to re-rank with", remedy="Name one, for example: --rerank runs/scan")
-        if isinstance(filter, str):
-            from vsekit.search.filters import parse as parse_filter
+        filter = parse_filter(ask.filter) if isinstance(ask.filter, str) else ask.filter
+        named = {item.id: item for item in self.named(ask.query.items)}
+        return _Read(ask, filter, named, self._vector(ask.query, shown))
 
-            filter = parse_filter(filter)
-        # One more than is shown tells whether there are more.
-        want = max(offset + top + 1, rerank) + len(named)
-        for attempt in range(ATTEMPTS):
-            start = time.perf_counter()
-            founds = [_without(found, named) for found in self.store.search(vectors, want, kind=kind, filter=filter)]
+    def _found(self, reads: Sequence[_Read]) -> list[Answer | Exception]:
+        """Answers to asks that want as many of the same kind, by one search of the store."""
+        kind, filter = reads[0].ask.kind, reads[0].filter
+        start = time.perf_counter()
+        try:
+            vectors = np.stack([read.vector for read in reads])
+            founds = self.store.search(vectors, reads[0].wanted, kind=kind, filter=filter)
             searched = _milliseconds(start)
-            n = self.store.count(kind, filter)
-            answers = []
+            count = self.store.count(kind, filter)
+        except Exception as error:
+            return [error] if len(reads) == 1 else [self._found([read])[0] for read in reads]
+        answers: list[Answer | Exception] = []
+        for read, found in zip(reads, founds):
             try:
-                for vector, found in zip(vectors, founds):
-                    order = list(range(len(found.ids)))
-                    if rerank and self.reranker and query:
-                        best = self.store.items(found.ids[:rerank])
-                        order[:rerank] = self.reranker.order(query, best, found.scores[:rerank], named)
-                    shown = order[offset : offset + top]
-                    items, scores = self.store.items([found.ids[i] for i in shown]), found.scores[shown]
-                    judged = self.calibration.judge(vector, scores, n, asked, kind)
-                    hits = [Hit(*columns) for columns in zip(items, scores.tolist(), *judged)]
-                    verdict = self.calibration.verdict(vector, found.scores, n, asked, kind, filter is not None)
-                    if filter is not None and not len(found.ids):
-                        verdict = f"{verdict}{self._unknown_fields(filter)}"
-                    timing = Timing(0.0, searched, _milliseconds(start))
-                    answers.append(Answer(hits, verdict, len(order) > offset + top, timing))
-                return answers
-            except KeyError:  # an item was removed between being found and being read: look again
-                if attempt == ATTEMPTS - 1:
-                    raise
-        raise AssertionError
+                answers.append(self._answer(read, found, count, searched))
+            except Exception as error:
+                answers.append(error)
+        return answers
+
+    def _answer(self, read: _Read, found: Found, count: int, searched: float) -> Answer:
+        for _ in range(ATTEMPTS - 1):
+            with suppress(KeyError):  # an item was removed between being found and being read: look again
+                return self._hits(read, found, count, searched)
+            kind, filter = read.ask.kind, read.filter
+            (found,) = self.store.search(read.vector[None], read.wanted, kind=kind, filter=filter)
+            count = self.store.count(kind, filter)
+        return self._hits(read, found, count, searched)
+
+    def _hits(self, read: _Read, found: Found, count: int, searched: float) -> Answer:
+        ask, vector, found = read.ask, read.vector, _without(found, read.named)
+        order = list(range(len(found.ids)))
+        if ask.rerank and self.reranker:
+            best = self.store.items(found.ids[: ask.rerank])
+            order[: ask.rerank] = self.reranker.order(ask.query, best, found.scores[: ask.rerank], read.named)
+        shown = order[ask.offset : ask.offset + ask.top]
+        items, scores = self.store.items([found.ids[i] for i in shown]), found.scores[shown]
+        asked = _asked(ask.query, read.named)
+        judged = self.calibration.judge(vector, scores, count, asked, ask.kind)
+        hits = [Hit(*columns) for columns in zip(items, scores.tolist(), *judged)]
+        verdict = self.calibration.verdict(vector, found.scores, count, asked, ask.kind, read.filter is not None)
+        if read.filter is not None and not len(found.ids):
+            verdict = f"{verdict}{self._unknown_fields(read.filter)}"
+        return Answer(hits, verdict, len(order) > ask.offset + ask.top, Timing(0.0, searched, 0.0))
 
 
 def _asked(query: Query, named: Mapping[str, Item]) -> Asked:

@@ -20,9 +20,9 @@ from vsekit.search.items import Item
 from vsekit.search.models import Prepared
 from vsekit.search.query import Query as Asked
 from vsekit.search.query import parse
-from vsekit.search.searcher import Searcher
+from vsekit.search.searcher import Ask, Searcher
 from vsekit.serve import pictures, shapes
-from vsekit.serve.engine import Ask, Engine
+from vsekit.serve.engine import Engine
 from vsekit.serve.gate import LOG, Gate
 from vsekit.serve.limits import Limits
 from vsekit.serve.metrics import Metrics

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
-from vsekit.search.items import Kind
-from vsekit.search.query import Query, combined
-from vsekit.search.searcher import Answer, Searcher
+from vsekit.search.searcher import Answer, Ask, Searcher
 from vsekit.serve.batching import Batcher
 from vsekit.serve.limits import Limits
 from vsekit.serve.metrics import Metrics
@@ -23,71 +17,6 @@ from vsekit.serve.problems import ProblemError
 
 T = TypeVar("T")
 ROOTS_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A query with the options of `Searcher.search`."""
-
-    query: Query
-    top: int
-    offset: int = 0
-    kind: Kind = "image"
-    filter: str | None = None
-    rerank: int = 0
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {"top": self.top, "offset": self.offset, "kind": self.kind, "filter": self.filter}
-
-
-def answers(searcher: Searcher, asks: Sequence[Ask]) -> list[Answer | Exception]:
-    """Many queries with one call of each encoder, and one search of the store for those that ask for the same.
-
-    timing.encode and timing.search are those of the call a query was part of.
-    """
-    start = time.perf_counter()
-    # Into the searcher's memory, from which arithmetic takes its terms.
-    searcher.encode_texts([text for ask in asks for text in ask.query.texts])
-    pictures = [i for i, ask in enumerate(asks) if [term.kind for term in ask.query.terms] == ["picture"]]
-    found: list[Answer | Exception] = [RuntimeError("not asked")] * len(asks)
-    shown = {}
-    if pictures:
-        encoded = searcher.model.encode_images([asks[i].query.terms[0].value for i in pictures])
-        shown = {i: combined([1.0], vector[None]) for i, vector in zip(pictures, encoded)}
-    together: dict[tuple[Any, ...], list[tuple[int, np.ndarray]]] = defaultdict(list)
-    alone = []
-    for i, ask in enumerate(asks):
-        try:
-            if ask.rerank or (ask.query.words is None and i not in shown):
-                alone.append(i)
-            else:
-                asked = "image" if i in shown else "text"
-                vector = shown[i] if i in shown else searcher.vector(ask.query)
-                together[(ask.top, ask.offset, ask.kind, ask.filter, asked)].append((i, vector))
-        except Exception as error:
-            found[i] = error
-    encode = 1e3 * (time.perf_counter() - start)
-    for (*_, asked), members in together.items():
-        options = asks[members[0][0]].options
-        parts: Sequence[Answer | Exception]
-        try:
-            parts = searcher.find(np.stack([vector for _, vector in members]), asked=asked, **options)
-        except Exception as error:
-            parts = [error] * len(members)
-        for (i, _), part in zip(members, parts, strict=True):
-            found[i] = part
-    for i in alone:
-        try:
-            found[i] = searcher.search(asks[i].query, rerank=asks[i].rerank, **asks[i].options)
-        except Exception as error:
-            found[i] = error
-    return [
-        answer
-        if isinstance(answer, Exception)
-        else replace(answer, timing=replace(answer.timing, encode=max(encode, answer.timing.encode)))
-        for answer in found
-    ]
 
 
 class Engine:
@@ -111,7 +40,7 @@ class Engine:
         self._searcher: Searcher | None = None
         self._roots: tuple[float, list[Path]] = (-ROOTS_SECONDS, [])
         self.ask: Batcher[Ask, Answer] = Batcher(
-            lambda asks: answers(self.searcher, asks),
+            lambda asks: self.searcher.search_many(asks),
             self._encoder,
             most=limits.batch,
             waiting=limits.concurrent,

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection
 import uvicorn
 
 from vsekit.errors import UserError
-from vsekit.search.searcher import Searcher
+from vsekit.search.query import Query
+from vsekit.search.searcher import Ask, Searcher
 from vsekit.search.searcher import load_searcher as searcher_of
 from vsekit.search.stores import Store
 from vsekit.serve.app import create_app
@@ -27,7 +28,7 @@ def load_searcher(store: Store, model: str | None = None, rerank: str | None = N
     """`vsekit.search.searcher.load_searcher`, warm."""
     searcher = searcher_of(store, model, rerank)
     # The first call of an encoder and the first search are slow; better now than for whoever asks first.
-    searcher.find(searcher.encode_texts(["a"]), top=1)
+    searcher.search_many([Ask(Query.of("text", "a"), top=1)])  # of a model that does not know the word, too
     return searcher
 
 
