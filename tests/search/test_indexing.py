@@ -22,11 +22,13 @@ from tests.models.conftest import VIEW, WORDS, settings
 from tests.search.memory import MemoryStore
 
 import vsekit.data.decoding as decoding
+import vsekit.search.book as book
 import vsekit.search.indexing as indexing
 import vsekit.search.pictures as pictures
 from vsekit.errors import UserError
 from vsekit.models.model import VSE
-from vsekit.search.indexing import Report, index
+from vsekit.search.book import Book, Report
+from vsekit.search.indexing import index
 from vsekit.search.items import Item
 from vsekit.search.models import VSEModel
 from vsekit.search.stores.base import Store
@@ -500,7 +502,7 @@ def _killed_in_write(number: int, model: VSEModel, folder: Path, place: Path) ->
             os.kill(os.getpid(), signal.SIGKILL)
 
     EmbeddedStore.write = deadly  # type: ignore[method-assign]
-    indexing.FLUSH_SECONDS = 0.0
+    book.FLUSH_SECONDS = 0.0
     index(model, folder, place)
 
 
@@ -549,7 +551,7 @@ def test_what_was_encoded_is_kept_when_a_person_stops_it(
     for i in range(40):
         picture(f"{i:02d}.png", i)
     tiny.batch_size = 2
-    put, count = indexing._Indexer._put, iter(range(100))
+    put, count = Book.put, iter(range(100))
 
     def interrupted(*arguments: Any) -> None:
         if next(count) == 20:
@@ -557,7 +559,7 @@ def test_what_was_encoded_is_kept_when_a_person_stops_it(
         put(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(indexing._Indexer, "_put", interrupted)
+        patch.setattr(Book, "put", interrupted)
         with pytest.raises(KeyboardInterrupt):
             index(tiny, photos, store)
     assert store.count() == 20
@@ -572,7 +574,7 @@ def test_batches_are_encoded_while_the_store_writes(
     for i in range(64):
         picture(f"{i}.png", i)
     tiny.batch_size = 4
-    monkeypatch.setattr(indexing, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(book, "FLUSH_SECONDS", 0.0)
     encoded: list[int] = []
     during: list[int] = []
     embed, write = tiny.embed, store.write

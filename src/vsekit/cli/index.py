@@ -13,7 +13,7 @@ from vsekit.cli.options import Columns, Images, Json, Quiet, Trust, columns_dict
 
 if TYPE_CHECKING:
     from vsekit.progress import Progress
-    from vsekit.search.indexing import Report
+    from vsekit.search.book import Report
 
 #: Broken files that are listed one by one.
 _SHOWN = 20

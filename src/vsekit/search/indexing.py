@@ -13,10 +13,9 @@ import os
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -30,17 +29,17 @@ from vsekit.data.pairs import Pairs
 from vsekit.errors import UserError
 from vsekit.files import fingerprint
 from vsekit.progress import QUIET, Bar, Progress
+from vsekit.search.book import Book, Report, kept
 from vsekit.search.calibration import calibrate
-from vsekit.search.items import Item, Value
-from vsekit.search.metadata import FIELDS, file_meta, picture_meta
+from vsekit.search.captions import bring_captions_up_to_date
+from vsekit.search.items import Value
+from vsekit.search.metadata import picture_meta
 from vsekit.search.models import SearchModel, load_search_model
 from vsekit.search.pictures import read_bytes
 from vsekit.search.sentences import SENTENCES
 from vsekit.search.stores.base import Store
 from vsekit.search.walk import Seen, Source, collected, source_of
 
-#: Seconds of work a kill may cost.
-FLUSH_SECONDS = 3.0
 #: In larger indexes, sentences for approximate stores to tune their effort with: searches are in words.
 SAMPLE_QUERIES_ABOVE = 100_000
 #: Threads that decode; one is enough for a CPU's encoder, a GPU's wants more.
@@ -48,34 +47,6 @@ READERS = min(8, max(2, os.cpu_count() or 2))
 #: Pictures read ahead of the encoder, and batches waiting for it: enough for it to go on while the store writes.
 AHEAD = 32
 WAITING = 8
-TEXTS = 256
-ITEMS = 1000
-
-
-@dataclass
-class Report:
-    """What was done. Numbers of pictures, but for those of captions.
-
-    encoded: pictures the encoder read; those added or changed, but for copies.
-    pictures, captions: in the index now. new_captions: added or changed.
-    broken: pictures that can't be read, with the reason. unreadable: folders likewise; what the index holds of them stays.
-    """
-
-    added: int = 0
-    changed: int = 0
-    renamed: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    encoded: int = 0
-    new_captions: int = 0
-    pictures: int = 0
-    captions: int = 0
-    seconds: float = 0.0
-    broken: dict[str, str] = field(default_factory=dict)
-    unreadable: dict[str, str] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def index(
@@ -141,16 +112,6 @@ def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> None:
         )
 
 
-class _Known(NamedTuple):
-    """What the index knows of a picture."""
-
-    id: str
-    content: str
-    size: int
-    mtime_ns: int
-    collection: Value | None
-
-
 class _Read(NamedTuple):
     """A picture that was read. prepared is None where its bytes are in the index or on their way, or where it is broken:
     `reason` says why, and `lasting` whether it stays so until the file changes."""
@@ -167,20 +128,12 @@ class _Indexer:
     def __init__(self, model: SearchModel, store: Store, sources: list[Source], progress: Progress) -> None:
         self.model, self.store, self.sources, self.progress = model, store, sources, progress
         self.report = Report()
-        self.known: dict[str, _Known] = {}
-        self.ids: set[str] = set()
-        self.contents: dict[str, str] = {}  # content → id
+        self.book = Book(store, self.report)
         self.claimed: set[str] = set()  # contents on their way to the encoder
         self.copies: dict[str, list[Seen]] = {}  # of those
-        self.moved: set[str] = set()  # ids
         self.gone: dict[str, list[str]] = {}  # content → paths of the index that are there no more
         self.broken: dict[str, Sequence[Any]] = {}  # path → size, time, reason
         self.lock = Lock()
-        # What the next flush writes.
-        self.written: dict[str, tuple[Item, np.ndarray]] = {}
-        self.updated: dict[str, Item] = {}
-        self.deleted: list[str] = []
-        self.flushed = time.monotonic()
 
     def run(self) -> Report:
         store, report, header = self.store, self.report, self.store.header
@@ -191,22 +144,19 @@ class _Indexer:
         header |= {"vsekit": __version__, "model": self.model.name, "fingerprint": self.model.fingerprint}
         header |= {"roots": sorted({*header.get("roots", []), *places}), "complete": False}
         store.set_header(header)
-        for item in store.all_items("image"):
-            self.known[item.path] = _Known(item.id, item.content, item.size, item.mtime_ns, item.meta.get("collection"))
-            self.contents[item.content] = item.id
-            self.ids.add(item.id)
+        self.book.open()
         seen, gone = self._compare()
         with warnings.catch_warnings(), self.progress.bar("Pictures", "pictures") as bar:
             warnings.filterwarnings("ignore", module=r"PIL\.")
             try:
                 self._pictures([picture for picture in seen.values() if not self._settled(picture)], bar)
             except KeyboardInterrupt:
-                self._flush()
+                self.book.flush()
                 raise
-        self._remove([path for path in gone if path in self.known])
-        self._columns([picture for picture in seen.values() if picture.meta])
-        self._captions(seen)
-        self._flush()
+        self.book.remove([path for path in gone if path in self.book.known])
+        self.book.columns([picture for picture in seen.values() if picture.meta])
+        bring_captions_up_to_date(self.book, self.model, seen, self.progress)
+        self.book.flush()
         changed = report.added + report.changed + report.removed + report.new_captions > 0
         report.pictures, report.captions = store.count("image"), store.count("caption")
         if changed or not was_complete:
@@ -238,14 +188,14 @@ class _Indexer:
             return path not in seen and any(source.holds(path, collection) for source in self.sources)
 
         self.broken = {path: entry for path, entry in self.broken.items() if not absent(path, None)}
-        gone = [path for path, known in self.known.items() if absent(path, known.collection)]
+        gone = [path for path, known in self.book.known.items() if absent(path, known.collection)]
         for path in gone:
-            self.gone.setdefault(self.known[path].content, []).append(path)
+            self.gone.setdefault(self.book.known[path].content, []).append(path)
         return seen, gone
 
     def _emptied(self, root: str) -> bool:
         """Whether a folder the index holds pictures of has nothing at all in it: most likely a drive that is not there."""
-        return any(path.startswith(f"{root}/") for path in self.known) and not any(os.scandir(root))
+        return any(path.startswith(f"{root}/") for path in self.book.known) and not any(os.scandir(root))
 
     def _settled(self, picture: Seen) -> bool:
         """Whether a picture need not be opened: it is in the index or known to be broken, and has not changed since."""
@@ -255,7 +205,7 @@ class _Indexer:
             self.report.broken[path] = reason
             return True
         self.broken.pop(path, None)
-        if path in self.known and (self.known[path].size, self.known[path].mtime_ns) == now:
+        if path in self.book.known and (self.book.known[path].size, self.book.known[path].mtime_ns) == now:
             self.report.unchanged += 1
             return True
         return False
@@ -271,7 +221,7 @@ class _Indexer:
             return _Read(seen, reason=error.reason, lasting=error.lasting)
         content = fingerprint(data)
         with self.lock:
-            if content in self.contents or content in self.claimed:
+            if self.book.holder(content) is not None or content in self.claimed:
                 return _Read(seen, content)
             self.claimed.add(content)
         try:
@@ -313,17 +263,16 @@ class _Indexer:
                     encoding.append((batch, encoder.submit(self.model.embed, [read.prepared for read in batch])))  # type: ignore[misc]
                     batch = []
                 bar(done, total)
-                if time.monotonic() - self.flushed > FLUSH_SECONDS:
-                    self._flush()
+                self.book.flush_when_due()
 
     def _encoded(self, read: _Read, vector: np.ndarray) -> None:
         assert read.meta is not None
         self.report.encoded += 1
-        self._put(read.seen, read.content, read.meta, vector)
+        self.book.put(read.seen, read.content, read.meta, vector)
         with self.lock:
             self.claimed.discard(read.content)
         for copy in self.copies.pop(read.content, []):
-            self._put(copy, read.content, read.meta, vector)
+            self.book.put(copy, read.content, read.meta, vector)
 
     def _without_encoding(self, read: _Read) -> list[Seen]:
         """Deals with a picture that is broken, or whose bytes are known; returns what must be read again."""
@@ -338,167 +287,27 @@ class _Indexer:
             for one in [seen, *(self.copies.pop(content, []) if content else [])]:
                 self._broken(one, read.reason, read.lasting)
             return []
-        holder = self.contents.get(content)
+        holder = self.book.holder(content)
         if holder is None:  # its file changed in the meantime
             return [seen]
-        known = self.known.get(seen.path)
+        known = self.book.known.get(seen.path)
         if known is not None and known.content == content:
             self.report.unchanged += 1
-            self._move(known.id, seen)
+            self.book.move(known.id, seen)
         elif known is None and self.gone.get(content):
             old = self.gone[content].pop()
             self.report.renamed += 1
-            self._move(self.known.pop(old).id, seen)
+            self.book.move(self.book.known.pop(old).id, seen)
         else:
-            self._put(seen, content, _kept(self._item(holder)), self._vector(holder))
+            self.book.put(seen, content, kept(self.book.item(holder)), self.book.vector(holder))
         return []
-
-    def _put(self, seen: Seen, content: str, meta: Mapping[str, Value], vector: np.ndarray) -> None:
-        """Adds a picture, or replaces what was known of the file."""
-        known = self.known.get(seen.path)
-        if known is None:
-            self.report.added += 1
-            id_ = self._new_id(seen.path)
-        else:
-            self.report.changed += 1
-            id_ = known.id
-            self._forget(known)
-        item = Item(
-            id_,
-            "image",
-            picture=id_,
-            width=int(meta["width"]),
-            height=int(meta["height"]),
-            content=content,
-            meta=meta,
-        )
-        self.written[id_] = (_placed(item, seen), vector)
-        self._know(seen, id_, content)
-
-    def _move(self, id_: str, seen: Seen) -> None:
-        """The same bytes at another place or time."""
-        item = _placed(self._item(id_), seen)
-        if id_ in self.written:
-            self.written[id_] = (item, self.written[id_][1])
-        else:
-            self.updated[id_] = item
-        self.moved.add(id_)
-        self._know(seen, id_, item.content)
 
     def _broken(self, seen: Seen, reason: str, lasting: bool) -> None:
         self.report.broken[seen.path] = reason
         if lasting:
             self.broken[seen.path] = [seen.size, seen.mtime_ns, reason]
-        if seen.path in self.known:
-            self._remove([seen.path])
-
-    def _remove(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            known = self.known.pop(path)
-            self._forget(known)
-            self.deleted.append(known.id)
-            self.report.removed += 1
-
-    def _know(self, seen: Seen, id_: str, content: str) -> None:
-        self.known[seen.path] = _Known(id_, content, seen.size, seen.mtime_ns, seen.meta.get("collection"))
-        with self.lock:
-            self.contents[content] = id_
-
-    def _forget(self, known: _Known) -> None:
-        with self.lock:
-            if self.contents.get(known.content) == known.id:
-                del self.contents[known.content]
-
-    def _new_id(self, path: str) -> str:
-        """Made from the path; from the path and a number where a renamed picture has that id."""
-        id_, number = fingerprint(path), 1
-        while id_ in self.ids:
-            id_, number = fingerprint(path, number), number + 1
-        self.ids.add(id_)
-        return id_
-
-    def _item(self, id_: str) -> Item:
-        if id_ in self.written:
-            return self.written[id_][0]
-        return self.updated.get(id_) or self.store.items([id_])[0]
-
-    def _vector(self, id_: str) -> np.ndarray:
-        return self.written[id_][1] if id_ in self.written else self.store.vectors([id_])[0]
-
-    def _columns(self, pictures: list[Seen]) -> None:
-        """The columns of a collection may change while its pictures stay."""
-        pictures = [picture for picture in pictures if picture.path in self.known]
-        self._flush()
-        for at in range(0, len(pictures), ITEMS):
-            part = pictures[at : at + ITEMS]
-            for picture, item in zip(part, self.store.items([self.known[one.path].id for one in part])):
-                placed = _placed(item, picture)
-                if placed != item:
-                    self.updated[item.id] = placed
-
-    def _captions(self, seen: Mapping[str, Seen]) -> None:
-        """Captions follow their pictures; those of pictures that come with captions are brought up to date."""
-        with_captions = [one for one in seen.values() if one.captions is not None and one.path in self.known]
-        if not (with_captions or self.store.count("caption")):
-            return
-        had = {item.id: (hash(item.text), _hash(item)) for item in self.store.all_items("caption")}
-        current = {known.id: path for path, known in self.known.items()}
-        new: list[Item] = []
-        for picture in with_captions:
-            owner = self.known[picture.path].id
-            for number, (text, meta) in enumerate(picture.captions or ()):
-                meta = {**picture.meta, **meta}
-                item = Item(f"{owner}#{number}", "caption", picture.path, text, owner, meta=meta)
-                was = had.pop(item.id, None)
-                if was is None or was[0] != hash(text):
-                    new.append(item)
-                elif was[1] != _hash(item):
-                    self.updated[item.id] = item
-        covered = {self.known[picture.path].id for picture in with_captions}
-        for id_ in had:
-            owner = id_.rpartition("#")[0]
-            if owner in covered or owner not in current:
-                self.deleted.append(id_)
-            elif owner in self.moved:
-                self.updated[id_] = replace(self._item(id_), path=current[owner])
-        self.report.new_captions = len(new)
-        with self.progress.bar("Captions", "captions") as bar:
-            for at in range(0, len(new), TEXTS):
-                part = new[at : at + TEXTS]
-                for item, vector in zip(part, self.model.encode_texts([item.text for item in part])):
-                    self.written[item.id] = (item, vector)
-                bar(at + len(part), len(new))
-                if time.monotonic() - self.flushed > FLUSH_SECONDS:
-                    self._flush()
-
-    def _flush(self) -> None:
-        if self.written or self.deleted:
-            vectors = (
-                np.stack([vector for _, vector in self.written.values()])
-                if self.written
-                else np.zeros((0, self.store.dim))
-            )
-            self.store.write([item for item, _ in self.written.values()], vectors.astype(np.float32), self.deleted)
-        if self.updated:
-            self.store.update(list(self.updated.values()))
-        self.written, self.updated, self.deleted = {}, {}, []
-        self.flushed = time.monotonic()
-
-
-def _placed(item: Item, seen: Seen) -> Item:
-    """What is known of a picture, at another place or time. A collection's columns win, but for the size in pixels."""
-    columns = {f"column_{name}" if name in ("width", "height") else name: value for name, value in seen.meta.items()}
-    meta = {**_kept(item), **file_meta(seen.path, seen.folder), **columns}
-    return replace(item, path=seen.path, size=seen.size, mtime_ns=seen.mtime_ns, meta=meta)
-
-
-def _kept(item: Item) -> dict[str, Value]:
-    """What the bytes of a picture say, wherever it lies."""
-    return {name: item.meta[name] for name in FIELDS if name in item.meta}
-
-
-def _hash(item: Item) -> int:
-    return hash((item.path, frozenset(item.meta.items())))
+        if seen.path in self.book.known:
+            self.book.remove([seen.path])
 
 
 @contextmanager

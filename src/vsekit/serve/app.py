@@ -22,6 +22,7 @@ from vsekit.search.query import Query as Asked
 from vsekit.search.query import parse
 from vsekit.search.searcher import Ask, Searcher
 from vsekit.serve import pictures, shapes
+from vsekit.serve.description import describe_token, problems
 from vsekit.serve.engine import Engine
 from vsekit.serve.gate import LOG, Gate
 from vsekit.serve.limits import Limits
@@ -30,7 +31,6 @@ from vsekit.serve.problems import ProblemError, handle_problems
 from vsekit.serve.schemas import (
     Health,
     ItemOut,
-    Problem,
     SearchIn,
     SearchOut,
     SessionIn,
@@ -49,23 +49,6 @@ SEARCH_EXAMPLES = {
     "arithmetic": {"summary": "More dog, less water", "value": {"query": '"dog" - 0.5*"water"'}},
     "filter": {"value": {"query": "sunset", "filter": 'year >= 2020 and camera = "X100"'}},
 }
-REASONS = {
-    401: "The server has a token, and the request has not.",
-    403: "The picture lies outside the indexed folders.",
-    404: "There is no such item, or no such file.",
-    413: "Too many bytes or pixels.",
-    415: "No picture that can be read.",
-    422: "The request says something that can't be.",
-    429: "Too many requests; Retry-After says when to come back.",
-    500: "A bug; the server's log says which.",
-    503: "Loading, or too busy; Retry-After says when to come back.",
-}
-
-
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {
-        status: {"model": Problem, "description": REASONS[status]} for status in sorted({401, 429, 500, 503, *statuses})
-    }
 
 
 def create_app(
@@ -103,7 +86,7 @@ def create_app(
     _add_items(app, engine, limits)
     _add_server(app, engine, metrics, sessions, token)
     app.router.routes.extend(page_routes())
-    _describe_token(app)
+    describe_token(app)
     return app
 
 
@@ -349,23 +332,3 @@ async def _pieces(engine: Engine, file: BinaryIO) -> AsyncIterator[bytes]:
 
 def _json(value: Any, status: int = 200) -> Response:
     return Response(to_json(value), status, media_type="application/json")
-
-
-def _describe_token(app: FastAPI) -> None:
-    """The bearer token in the description, for generated clients; `Gate` is what asks for it."""
-    make = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            described = make()
-            described["components"]["securitySchemes"] = {
-                "token": {"type": "http", "scheme": "bearer"},
-                "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
-            }
-            for path, operations in described["paths"].items():
-                if (path.startswith("/api/") and path != "/api/session") or path == "/metrics":
-                    for operation in operations.values():
-                        operation["security"] = [{}, {"token": []}, {"session": []}]
-        return app.openapi_schema or {}
-
-    app.openapi = openapi  # type: ignore[method-assign]

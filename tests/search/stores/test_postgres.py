@@ -11,22 +11,22 @@ from tests.search.stores.test_stores import whole
 from vsekit.errors import UserError
 from vsekit.search.filters import parse
 from vsekit.search.stores import open_store
-from vsekit.search.stores.postgres import PostgresStore
+from vsekit.search.stores.postgres import PostgresStore, statements
 from vsekit.search.stores.postgres import store as postgres
-from vsekit.search.stores.postgres.store import _split
+from vsekit.search.stores.postgres.statements import split
 
 COUNT = 3000
 
 
 def test_an_address_is_split_into_libpqs_own_and_the_table() -> None:
-    assert _split("postgresql://me:pw@host:5433/db?table=photos&sslmode=require") == (
+    assert split("postgresql://me:pw@host:5433/db?table=photos&sslmode=require") == (
         "postgresql://me:pw@host:5433/db?sslmode=require",
         "photos",
     )
-    assert _split("postgresql:///db") == ("postgresql:///db", "vsekit")
+    assert split("postgresql:///db") == ("postgresql:///db", "vsekit")
     for wrong in ("a;drop table b", "a-b", "", "ä", '"', "x" * 60):
         with pytest.raises(UserError, match="name of the table"):
-            _split(f"postgresql://h/d?table={wrong}")
+            split(f"postgresql://h/d?table={wrong}")
 
 
 def test_a_server_that_is_not_there_is_a_mistake_with_a_remedy() -> None:
@@ -59,9 +59,9 @@ def test_above_the_threshold_text_queries_find_99_percent_of_the_true_best(
 
 def _plan(store: PostgresStore, effort: int) -> str:
     with store._transaction() as connection:
-        postgres._set_effort(connection, effort)
-        sql = f"explain select id from \"{store.table}\" where kind = 'image' order by vector <#> %s, id limit 10"
-        return "\n".join(row[0] for row in connection.execute(sql, [TEXTS[0]]))
+        statements.set_effort(connection, effort)
+        explain = f"explain select id from \"{store.table}\" where kind = 'image' order by vector <#> %s, id limit 10"
+        return "\n".join(row[0] for row in connection.execute(explain, [TEXTS[0]]))
 
 
 def test_an_error_inside_a_write_leaves_the_state_before(place_of: Callable[[str], str]) -> None:

@@ -13,13 +13,11 @@ modality need.
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import numpy as np
 
@@ -28,7 +26,7 @@ from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
 from vsekit.search.stores.base import Found, Store
-from vsekit.search.stores.postgres.filter import condition
+from vsekit.search.stores.postgres import statements
 from vsekit.search.stores.rows import KINDS, checked, clean_meta, from_doc, ranked, scores, to_doc
 
 if TYPE_CHECKING:
@@ -63,8 +61,8 @@ class PostgresStore(Store):
         self._guard = threading.RLock()
         self._writer = False
         self._fields: tuple[str, dict[str, dict[str, Any]]] = ("", {})
-        address, self.table = _split(location)
-        self._connection = _connect(address)
+        address, self.table = statements.split(location)
+        self._connection = statements.connect(address)
         try:
             if create is not None:
                 self._create(create)
@@ -231,7 +229,10 @@ class PostgresStore(Store):
 
     def all_items(self, kind: Kind | None = None) -> Iterator[Item]:
         # A connection of its own, so that writes between two items don't end the snapshot.
-        with _connect(_split(self.location)[0]) as connection, connection.cursor("all_items") as cursor:
+        with (
+            statements.connect(statements.split(self.location)[0]) as connection,
+            connection.cursor("all_items") as cursor,
+        ):
             cursor.itersize = 1000
             where, params = (" where kind = %s", [kind]) if kind else ("", [])
             cursor.execute(f'select id, kind, doc from "{self.table}"{where} order by id', params)
@@ -239,7 +240,7 @@ class PostgresStore(Store):
                 yield from_doc(*row)
 
     def count(self, kind: Kind | None = None, filter: Filter | None = None) -> int:
-        where, params = _where(kind, filter)
+        where, params = statements.where(kind, filter)
         return int(self._value(f'select count(*) from "{self.table}" where {where}', params))
 
     def search(self, queries: np.ndarray, top: int, *, kind: Kind, filter: Filter | None = None) -> list[Found]:
@@ -260,8 +261,8 @@ class PostgresStore(Store):
         self, connection: Connection[Any], query: np.ndarray, top: int, kind: Kind, filter: Filter | None, effort: int
     ) -> Found:
         """effort: hnsw.ef_search; 0 reads every vector that passes the filter."""
-        where, params = _where(kind, filter)
-        _set_effort(connection, effort and min(EFFORTS[-1], max(effort, 2 * (top + SLACK))))
+        where, params = statements.where(kind, filter)
+        statements.set_effort(connection, effort and min(EFFORTS[-1], max(effort, 2 * (top + SLACK))))
         sql = f'select id, vector from "{self.table}" where {where} order by vector <#> %s, id limit %s'
         rows = connection.cursor(binary=True).execute(sql, [*params, query, top + SLACK]).fetchall()
         vectors = np.array([vector.to_numpy() for _, vector in rows], dtype=np.float32).reshape(len(rows), self.dim)
@@ -269,7 +270,7 @@ class PostgresStore(Store):
 
     def _passing(self, connection: Connection[Any], kind: Kind, filter: Filter) -> int:
         """How many pass the filter, counted up to just more than `FEW`."""
-        where, params = _where(kind, filter)
+        where, params = statements.where(kind, filter)
         sql = f'select count(*) from (select from "{self.table}" where {where} limit %s) as passing'
         row = connection.execute(sql, [*params, FEW + 1]).fetchone()
         return int(row[0]) if row else 0
@@ -279,7 +280,7 @@ class PostgresStore(Store):
             generation = self._about("generation", "0")
             if self._fields[0] != generation:
                 stored = json.loads(self._about("fields", "[null]"))
-                fields = stored[1] if stored[0] == generation else _fields(connection, self.table)
+                fields = stored[1] if stored[0] == generation else statements.fields(connection, self.table)
                 self._fields = (generation, fields)
             return self._fields[1]
 
@@ -326,74 +327,3 @@ class PostgresStore(Store):
             with self._guard, self._connection.transaction():
                 self._set_about(self._connection, "fields", json.dumps([self._fields[0], fields]))
         self._connection.close()
-
-
-def _split(location: str) -> tuple[str, str]:
-    """The address libpq takes, and the table."""
-    parts = urlsplit(location)
-    params = parse_qsl(parts.query, keep_blank_values=True)
-    table = dict(params).get("table", "vsekit")
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,40}", table):
-        raise UserError(
-            f"'{table}' can't be the name of the table", remedy="Use up to 41 letters, digits and underscores."
-        )
-    query = urlencode([(key, value) for key, value in params if key != "table"])
-    return f"postgresql://{parts.netloc}{parts.path}" + f"?{query}" * bool(query), table
-
-
-def _connect(address: str) -> Connection[Any]:
-    import psycopg
-
-    try:
-        return psycopg.connect(address)
-    except psycopg.OperationalError as error:
-        raise UserError(
-            f"can't reach PostgreSQL: {str(error).strip()}", remedy="Is the server running, and the address right?"
-        ) from None
-
-
-def _where(kind: Kind | None, filter: Filter | None) -> tuple[str, list[object]]:
-    # The kind stands in the text, since the planner must see it to choose the index of that kind.
-    where = f"kind = '{kind}'" if kind in KINDS else "true"
-    if filter is None:
-        return where, []
-    sql, params = condition(filter)
-    return f"{where} and {sql}", params
-
-
-def _set_effort(connection: Connection[Any], effort: int) -> None:
-    """For this transaction. With an effort, only the HNSW index gives rows in order without a sort; an iterative scan goes
-    on, as long as it takes, where a filter leaves too few."""
-    settings = {"enable_indexscan": "off", "enable_sort": "on"}
-    if effort:
-        settings = {"enable_indexscan": "on", "enable_sort": "off", "hnsw.ef_search": str(effort)}
-        settings |= {"hnsw.iterative_scan": "strict_order", "hnsw.max_scan_tuples": str(2**31 - 1)}
-    for name, value in settings.items():
-        connection.execute("select set_config(%s, %s, true)", [name, value])
-
-
-def _fields(connection: Connection[Any], table: str) -> dict[str, dict[str, Any]]:
-    """See `Store.fields`. Where a field's types are mixed, the commonest is described."""
-    types = {"number": "number", "string": "text", "boolean": "boolean"}
-    values = f"""from "{table}", jsonb_each(meta) as entry (field, value) where kind = 'image'"""
-    groups = f"""select field, jsonb_typeof(value), count(*),
-        min(case when jsonb_typeof(value) = 'number' then value::numeric end),
-        max(case when jsonb_typeof(value) = 'number' then value::numeric end) {values} group by 1, 2"""
-    found: dict[str, list[tuple[Any, ...]]] = {}
-    for field, *entry in connection.execute(groups):
-        found.setdefault(field, []).append(tuple(entry))
-    commonest = f"""select value, n from (select value, count(*) as n {values} and field = %s and jsonb_typeof(value) = %s
-        group by 1) as counted order by n desc, value #>> '{{}}' collate "C" limit 50"""
-    fields: dict[str, dict[str, Any]] = {}
-    for field, entries in sorted(found.items()):
-        type, _, low, high = max(entries, key=lambda entry: entry[1])
-        fields[field] = {"type": types[type], "count": sum(entry[1] for entry in entries)}
-        if type == "number":
-            fields[field].update(min=_plain(low), max=_plain(high))
-        else:
-            fields[field]["values"] = [[value, n] for value, n in connection.execute(commonest, [field, type])]
-    return fields
-
-
-def _plain(number: Any) -> int | float:
-    return int(number) if number == int(number) else float(number)
