@@ -15,22 +15,22 @@ from tests.search.stores.test_stores import agree, whole
 from vsekit.errors import UserError
 from vsekit.search.filters import parse
 from vsekit.search.stores import open_store
-from vsekit.search.stores.milvus import MilvusStore
+from vsekit.search.stores.milvus import MilvusStore, collection
 from vsekit.search.stores.milvus import store as milvus
-from vsekit.search.stores.milvus.store import _split
+from vsekit.search.stores.milvus.collection import split
 
 Place = Callable[[str], str]
 
 
 def test_an_address_is_split_into_the_clients_own_and_the_collection() -> None:
-    assert _split("milvus://host:19531/photos") == ({"uri": "http://host:19531"}, "photos")
-    assert _split("milvus://me:p%40w@host/photos?secure=true") == (
+    assert split("milvus://host:19531/photos") == ({"uri": "http://host:19531"}, "photos")
+    assert split("milvus://me:p%40w@host/photos?secure=true") == (
         {"uri": "https://host:19530", "user": "me", "password": "p@w"},
         "photos",
     )
     for wrong in ("milvus://host:19530", "milvus:///photos", "milvus://host/a-b", 'milvus://host/a"b'):
         with pytest.raises(UserError, match="can't read"):
-            _split(wrong)
+            split(wrong)
 
 
 class Killed(BaseException):
@@ -55,7 +55,7 @@ class Dying:
 def test_a_writer_killed_between_any_two_steps_leaves_the_state_before_or_after(
     place_of: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(milvus, "PAGE", 8)  # so that a write takes several steps
+    monkeypatch.setattr(collection, "PAGE", 8)  # so that a write takes several steps
     place, before = place_of("milvus"), Reference()
     with open_store(place, create=DIM) as store:
         for target in (store, before):
@@ -69,7 +69,7 @@ def test_a_writer_killed_between_any_two_steps_leaves_the_state_before_or_after(
         change = ([picture(i, n=100 + calls) for i in range(5, 25)], vectors(20, seed=calls), ["p0001", "p0002"])
         after.write(*change)
         killed = MilvusStore(place)
-        killed._client = Dying(killed._client, calls)
+        killed._collection.client = Dying(killed._collection.client, calls)
         with monkeypatch.context() as patched:
             patched.setattr(os, "getpid", lambda: dead.pid)
             try:
@@ -86,7 +86,7 @@ def test_a_writer_killed_between_any_two_steps_leaves_the_state_before_or_after(
                 target.write([picture(i, n=i) for i in range(20)], vectors(20), [f"p{i:04d}" for i in range(20, 25)])
             whole(writer, before)
             assert isinstance(writer, MilvusStore)
-            assert len(writer._strong('key > ""')) == 20  # and nothing that does not count
+            assert len(writer._collection.strong('key > ""')) == 20  # and nothing that does not count
         calls += 1
     assert states == sorted(states, reverse=True)  # the marker is one step: before it, then after it
     assert {"before", "after"} == set(states)
@@ -99,7 +99,7 @@ def test_text_queries_find_99_percent_of_the_true_best_in_an_indexed_collection(
         store.set_header({"sample_queries": TEXTS[300:400].tolist()})
         store.write([picture(i, half=i % 2, name=f"{i}") for i in range(4000)], IMAGES[:4000])
     with MilvusStore(place) as store:
-        assert store._marker()["effort"]["image"] in (*milvus.EFFORTS, milvus.TRUTH)
+        assert store._collection.marker()["effort"]["image"] in (*milvus.EFFORTS, milvus.TRUTH)
         numbers = np.arange(4000)
         ends = np.array([str(i).endswith("7") for i in numbers])
         for filter, allowed in (
@@ -115,7 +115,7 @@ def test_text_queries_find_99_percent_of_the_true_best_in_an_indexed_collection(
 
 @pytest.mark.slow
 def test_a_large_write_is_several_and_pages_are_joined(place_of: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(milvus, "PAGE", 7)
+    monkeypatch.setattr(collection, "PAGE", 7)
     monkeypatch.setattr(milvus, "WHOLE", 20)
     reference = Reference()
     with open_store(place_of("milvus"), create=DIM) as store:
@@ -130,8 +130,8 @@ def test_a_large_write_is_several_and_pages_are_joined(place_of: Place, monkeypa
 def test_a_collection_of_others_and_a_server_that_is_not_there_are_refused(place_of: Place) -> None:
     place = place_of("milvus")
     with MilvusStore(place_of("milvus"), DIM) as store:
-        _, name = _split(place)
-        store._client.create_collection(name, dimension=DIM)
+        _, name = split(place)
+        store._collection.client.create_collection(name, dimension=DIM)
         with pytest.raises(UserError, match="not made by vsekit"):
             open_store(place, create=DIM)
     with pytest.raises(UserError, match="can't reach Milvus"):

@@ -1,0 +1,205 @@
+"""A collection in Milvus, the marker that says which of its rows count, and expressions about them; see `store`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from vsekit.errors import UserError
+from vsekit.search.items import Item
+from vsekit.search.stores.rows import KINDS, from_doc
+
+if TYPE_CHECKING:
+    from pymilvus import MilvusClient
+
+Result = TypeVar("Result")
+
+PAGE = 1000  # rows or ids in one request
+MOST = 16384  # hits that Milvus gives
+MARKER, WRITER = "vsekit.marker", "vsekit.writer"
+NEW = {"generation": 0, "time": 0, "gone": [], "header": {}, "effort": {}, "fields": None}
+
+
+class Collection:
+    """name: of the collection. client: that reaches it."""
+
+    def __init__(self, client: MilvusClient, name: str) -> None:
+        self.client, self.name = client, name
+
+    def create(self, dim: int, **properties: str) -> None:
+        from pymilvus import DataType
+
+        schema = self.client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("key", DataType.VARCHAR, is_primary=True, max_length=4096)
+        schema.add_field("id", DataType.VARCHAR, max_length=4000)
+        schema.add_field("kind", DataType.VARCHAR, max_length=16)
+        schema.add_field("generation", DataType.INT64)
+        schema.add_field("doc", DataType.VARCHAR, max_length=65535)
+        schema.add_field("meta", DataType.JSON)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dim)
+        self.client.create_collection(self.name, schema=schema, properties={MARKER: json.dumps(NEW), **properties})
+
+    def complete(self) -> None:
+        """What a collection needs beside itself; a kill may have come between them."""
+        for kind in KINDS:
+            if not self.client.has_partition(self.name, kind):
+                self.client.create_partition(self.name, kind)
+        present = self.client.list_indexes(self.name)
+        hnsw = {"index_type": "HNSW", "metric_type": "IP", "params": {"M": 24, "efConstruction": 200}}
+        wanted: dict[str, dict[str, Any]] = {"vector": hnsw, "id": {"index_type": "Trie"}}
+        for field, settings in wanted.items():
+            if field not in present:
+                indexes = self.client.prepare_index_params()
+                indexes.add_index(field, **settings)
+                self.client.create_index(self.name, indexes)
+        self.client.load_collection(self.name)
+
+    def properties(self) -> dict[str, str]:
+        properties: dict[str, str] = self.client.describe_collection(self.name)["properties"]
+        return properties
+
+    def check_size(self, dim: int) -> None:
+        now = dim_of(self.client.describe_collection(self.name))
+        if now != dim:
+            raise UserError(
+                f"the index in '{self.name}' was made anew: it holds vectors of {now} now, not of {dim}",
+                remedy="Open it again, with its new model.",
+            )
+
+    def marker(self) -> dict[str, Any]:
+        marker: dict[str, Any] = json.loads(self.properties()[MARKER])
+        return marker
+
+    def set_marker(self, marker: Mapping[str, Any]) -> None:
+        self.client.alter_collection_properties(self.name, {MARKER: json.dumps(marker)})
+
+    def whole(self, read: Callable[[dict[str, Any]], Result]) -> Result:
+        """What `read` finds while the marker stays the same."""
+        for _ in range(20):
+            marker = self.marker()
+            result = read(marker)
+            if self.marker()["generation"] == marker["generation"]:
+                return result
+        raise UserError(f"the index in '{self.name}' changes faster than it can be read")
+
+    def query(
+        self, marker: Mapping[str, Any], condition: str, fields: list[str], kind: str | None = None, limit: int = MOST
+    ) -> list[dict[str, Any]]:
+        found = self.client.query(
+            self.name,
+            filter=both(counts(marker), condition),
+            output_fields=fields,
+            partition_names=[kind] if kind else list(KINDS),
+            limit=limit,
+            **fresh(marker),
+        )
+        return list(found)
+
+    def rows(self, marker: Mapping[str, Any], ids: Sequence[str], fields: list[str]) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for start in range(0, len(ids), PAGE):
+            rows = self.query(marker, among(map(to_hex, ids[start : start + PAGE])), ["id", *fields])
+            found.update((from_hex(row["id"]), row) for row in rows)
+        return found
+
+    def pages(
+        self, marker: Callable[[], Mapping[str, Any]], condition: str, fields: list[str], kind: str
+    ) -> Iterator[list[dict[str, Any]]]:
+        last = ""
+        while rows := self.query(marker(), both(f'id > "{last}"', condition), ["id", *fields], kind, PAGE):
+            rows.sort(key=lambda row: row["id"])
+            yield rows
+            last = rows[-1]["id"]
+
+    def strong(self, condition: str) -> list[str]:
+        """Keys of rows, of those that don't count too, after every write before now."""
+        rows = self.client.query(
+            self.name, filter=condition, output_fields=["key"], limit=MOST, consistency_level="Strong"
+        )
+        return [row["key"] for row in rows]
+
+    def remove(self, keys: Sequence[str]) -> None:
+        for start in range(0, len(keys), PAGE):
+            self.client.delete(self.name, filter=among(keys[start : start + PAGE], "key"))
+
+
+def reach(location: str) -> Collection:
+    """Whether or not it is there yet."""
+    from pymilvus import MilvusClient
+    from pymilvus.exceptions import MilvusException
+
+    address, name = split(location)
+    try:
+        return Collection(MilvusClient(**address, timeout=30), name)
+    except MilvusException as error:
+        raise UserError(
+            f"can't reach Milvus at {address['uri']}: {error.message}",
+            remedy="Is the server running, and the address right?",
+        ) from None
+
+
+def split(location: str) -> tuple[dict[str, str], str]:
+    """What the client takes, and the collection."""
+    parts = urlsplit(location)
+    name = parts.path.strip("/")
+    if not parts.hostname or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,200}", name):
+        raise UserError(
+            f"can't read '{location}'", remedy="Write milvus://host:port/collection: letters, digits and underscores."
+        )
+    scheme = "https" if dict(parse_qsl(parts.query)).get("secure") == "true" else "http"
+    address = {"uri": f"{scheme}://{parts.hostname}:{parts.port or 19530}"}
+    if parts.username:
+        address |= {"user": unquote(parts.username), "password": unquote(parts.password or "")}
+    return address, name
+
+
+def dim_of(description: Mapping[str, Any]) -> int:
+    return next(int(field["params"]["dim"]) for field in description["fields"] if field["name"] == "vector")
+
+
+def to_hex(id: str) -> str:
+    return id.encode().hex()
+
+
+def from_hex(id: str) -> str:
+    return bytes.fromhex(id).decode()
+
+
+def item_of(row: Mapping[str, Any]) -> Item:
+    return from_doc(from_hex(row["id"]), row["kind"], row["doc"])
+
+
+def among(values: Iterable[str], field: str = "id") -> str:
+    return f"{field} in {json.dumps(list(values))}"
+
+
+def both(*conditions: str) -> str:
+    return " and ".join(f"({condition})" for condition in conditions if condition)
+
+
+def counts(marker: Mapping[str, Any]) -> str:
+    gone = f"not ({among(marker['gone'], 'key')})" if marker["gone"] else ""
+    return both(f"generation <= {marker['generation']}", gone)
+
+
+def fresh(marker: Mapping[str, Any]) -> dict[str, Any]:
+    """Asks for a state not older than the marker; Milvus' clock counts milliseconds in its upper 46 bits."""
+    return {"consistency_level": "Customized", "guarantee_timestamp": max(1, marker["time"] << 18)}
+
+
+def has_ended(host: str, process: str) -> bool:
+    """Whether a process of this machine has ended."""
+    if host != socket.gethostname():
+        return False
+    try:
+        os.kill(int(process.partition("-")[0]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
