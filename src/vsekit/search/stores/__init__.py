@@ -8,7 +8,8 @@ import itertools
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from vsekit.errors import UserError, missing_extra
+from vsekit.errors import UserError, missing_extra, nearest
+from vsekit.outside import from_outside, offered, trusting
 from vsekit.progress import Update
 from vsekit.search.items import Kind
 from vsekit.search.stores.base import Found, Store
@@ -41,6 +42,9 @@ STORES = {
 def open_store(location: str | Path, *, create: int | None = None, rebuild: bool = False) -> Store:
     """Opens an index: a folder, postgresql://user@host/database?table=name, or milvus://host:port/collection.
 
+    A store of another package is named by the scheme: my_package.stores:MyStore://…, or NAME:// where the package has an
+    entry point NAME of `vsekit.stores`.
+
     Args:
         location: where it is; or a folder of pictures that was indexed into itself.
         create: the size of its vectors, to make it where it is not there yet; UserError where it is there with another.
@@ -48,16 +52,29 @@ def open_store(location: str | Path, *, create: int | None = None, rebuild: bool
     """
     scheme, separator, _ = str(location).partition("://")
     entry = STORES.get(scheme if separator else "")
-    if entry is None:
-        raise UserError(
-            f"can't read the store '{location}'",
-            remedy="A folder, postgresql://user@host/database?table=name, or milvus://host:port/collection.",
-        )
+    store = _outside(scheme, location) if entry is None else _class(entry)
+    return store(str(location), create, rebuild=rebuild)  # type: ignore[call-arg]
+
+
+def _class(entry: Entry) -> type[Store]:
     for module, package in entry.needs.items():
         if importlib.util.find_spec(module) is None:
             raise missing_extra(package, entry.extra)
-    store: type[Store] = getattr(importlib.import_module(entry.module), entry.name)
-    return store(str(location), create, rebuild=rebuild)  # type: ignore[call-arg]
+    return getattr(importlib.import_module(entry.module), entry.name)
+
+
+def _outside(scheme: str, location: str | Path) -> type[Store]:
+    """The store that another package has for this scheme; who gives an address names what is imported."""
+    with trusting():
+        found = from_outside(scheme, "stores")
+    if found is None:
+        raise UserError(
+            f"can't read the store '{location}'{nearest(scheme, [*STORES, *offered('stores')])}",
+            remedy="A folder, postgresql://user@host/database?table=name, or milvus://host:port/collection.",
+        )
+    if not (isinstance(found, type) and issubclass(found, Store)):
+        raise UserError(f"{scheme} is no store", remedy="Name a subclass of vsekit.search.stores.Store.")
+    return found
 
 
 def copy_index(source: Store, target: str | Path, progress: Update | None = None, *, batch: int = 1000) -> int:
