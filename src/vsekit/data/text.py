@@ -18,7 +18,6 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from vsekit.errors import UserError
 from vsekit.files import write_json
@@ -138,6 +137,8 @@ class Ragged:
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Tokens:
         """The sentences at `indices`, padded with 0 to the longest of them."""
+        import torch  # a vocabulary alone, in an exported model, does without
+
         chosen = np.asarray(indices, dtype=np.int64)
         lengths = self.lengths[chosen]
         places = np.arange(lengths.max(initial=0))

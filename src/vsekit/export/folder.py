@@ -1,0 +1,150 @@
+"""A model as a folder for elsewhere: `vse export MODEL --to onnx OUT`.
+
+    image.onnx, text.onnx        the two towers, see `graphs`
+    vocab.json / tokenizer.json  the tokenizer
+    querybank.safetensors        and
+    calibration.json             of models that have them
+    README.md                    twenty lines of numpy and onnxruntime that give the same embeddings
+    config.json                  the model's fingerprint, how pictures are prepared, and the SHA-256 of every file
+
+The folder is compared with the model before it is called finished: pictures and sentences through both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vsekit.errors import UserError
+from vsekit.export.graphs import write_graph
+from vsekit.export.readme import readme
+from vsekit.export.runtime import CONFIG, FORMAT, open_exported
+from vsekit.export.sources import Source, read_source
+from vsekit.files import atomic_path, write_json, write_text
+from vsekit.progress import QUIET, Progress
+
+#: The smallest cosine between a vector of the graph and one of torch.
+AGREEMENT = 1 - 1e-4
+SENTENCES = ("a dog", "Two men can't play football in the snow, can they?", "x", "a red ball and a blue box " * 12)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A finished export. agreement: the smallest cosine between its vectors and the model's, over a few of each."""
+
+    folder: Path
+    fingerprint: str
+    dim: int
+    sizes: dict[str, int]
+    agreement: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"out": str(self.folder), **{k: v for k, v in vars(self).items() if k != "folder"}}
+
+
+def export_onnx(model: str | Path | Source, out: Path | str, progress: Progress = QUIET) -> Written:
+    """Writes the folder `out`; an export that stands there already is replaced."""
+    source = model if isinstance(model, Source) else read_source(model)
+    out = Path(out)
+    make_room(out)
+    metadata = {"vsekit.fingerprint": source.fingerprint}
+    written: dict[str, Any] = {}
+    for tower, (graph, example, about) in (("image", source.image()), ("text", source.text())):
+        progress.say(f"Writing the {tower} tower …")
+        write_graph(graph, example, ["embeddings"], out / f"{tower}.onnx", metadata)
+        written[tower] = {"file": f"{tower}.onnx", **about}
+    source.save_tokenizer(out)
+    for name, path in source.beside.items():
+        with atomic_path(out / name) as temporary:
+            shutil.copyfile(path, temporary)
+    config = {
+        "vsekit_export": FORMAT,
+        "fingerprint": source.fingerprint,
+        "dim": source.dim,
+        "similarity": source.similarity,
+        **written,
+        "querybank": next((name for name in source.beside if name.startswith("querybank")), None),
+        "calibration": next((name for name in source.beside if name.startswith("calibration")), None),
+    }
+    write_text(out / "README.md", readme(config))
+    seal(out, config)
+    agreement = compared(source, out)
+    return Written(out, source.fingerprint, source.dim, {p.name: p.stat().st_size for p in files_of(out)}, agreement)
+
+
+def make_room(out: Path) -> None:
+    """An empty folder, or one whose earlier export is no longer valid; UserError where other things stand."""
+    try:
+        old = json.loads((out / CONFIG).read_text(encoding="utf-8"))
+        files = list(old["files"]) if "vsekit_export" in old else None
+    except (OSError, ValueError, KeyError, TypeError):
+        files = None
+    if files is None:
+        empty_folder(out)
+        return
+    (out / CONFIG).unlink()
+    for name in files:
+        if Path(name).name == name:  # written by hand it may point anywhere
+            (out / name).unlink(missing_ok=True)
+
+
+def empty_folder(out: Path) -> None:
+    """Makes the folder; UserError where anything stands in it."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError("other things stand here", file=out, remedy="Name a new or empty folder.")
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_file() and path.name != CONFIG)
+
+
+def seal(out: Path, config: dict[str, Any]) -> None:
+    """Writes config.json, with the SHA-256 of all other files; without it the folder is no export."""
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files_of(out)}
+    write_json(out / CONFIG, config | {"files": digests})
+
+
+def compared(source: Source, out: Path) -> float:
+    """The smallest cosine between the export's vectors and the model's; UserError where they are not the same."""
+    exported = open_exported(out)
+    agreement = {
+        "text": cosines(source.encode_texts(SENTENCES), exported.encode_texts(SENTENCES)).min(),
+        "image": cosines(source.encode_images(given := _examples(source)), exported.encode_images(given)).min(),
+    }
+    worst = min(agreement, key=agreement.__getitem__)
+    if not agreement[worst] >= AGREEMENT:
+        (out / CONFIG).unlink()
+        raise UserError(
+            f"the {worst} graph gives other vectors than the model: a cosine of {agreement[worst]:.6f}",
+            file=out / f"{worst}.onnx",
+            remedy="This is a defect of the export; use the model with vsekit.load, and report it with the config.json.",
+        )
+    return float(agreement[worst])
+
+
+def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of each row of `a` with that of `b`; 1 where both are zero."""
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    both = (np.abs(a).max(1) < 1e-8) & (np.abs(b).max(1) < 1e-8)
+    return np.where(both, 1.0, (a * b).sum(1) / np.maximum(lengths, 1e-12))
+
+
+def _examples(source: Source) -> list[Any]:
+    """Three pictures of noise over a slope, wide and high; or three features."""
+    rng = np.random.default_rng(0)
+    if source.feature_dim is not None:
+        return [rng.standard_normal((1, source.feature_dim), np.float32) for _ in range(3)]
+    from PIL import Image
+
+    pictures = []
+    for height, width in ((300, 400), (500, 260), (64, 64)):
+        slope = np.linspace(0, 160, width)[None, :, None] * rng.random(3)
+        pictures.append(Image.fromarray((slope + rng.integers(0, 90, (height, width, 3))).astype(np.uint8)))
+    return pictures

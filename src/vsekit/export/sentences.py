@@ -1,0 +1,61 @@
+"""From sentences to ids without torch or transformers: vsekit's own vocabulary, or a `tokenizer.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from vsekit.data.text import Vocabulary
+from vsekit.errors import UserError, missing_extra
+
+#: The file of the package tokenizers.
+TOKENIZER = "tokenizer.json"
+
+
+class SentenceReader(Protocol):
+    def __call__(self, sentences: Sequence[str]) -> list[np.ndarray]:
+        """One int32 array of ids a sentence, never empty, specials included."""
+        ...
+
+    def words(self, sentence: str) -> list[str]: ...
+
+
+def sentence_reader(folder: Path, written: dict[str, Any]) -> SentenceReader:
+    """That of an exported folder. written: `text` of its config.json."""
+    if written["tokenizer"] == "words":
+        return Vocabulary.load(folder)
+    return Pieces(folder / TOKENIZER, written["max_length"], written.get("pad_to"), written.get("pad_id", 0))
+
+
+class Pieces:
+    """Pieces of words, as a `tokenizer.json` has them.
+
+    Args:
+        max_length: longer sentences are cut, specials included.
+        pad_to: shorter ones are filled up with `pad_id`, for models that were trained so (SigLIP).
+    """
+
+    def __init__(self, path: Path, max_length: int, pad_to: int | None = None, pad_id: int = 0) -> None:
+        try:
+            from tokenizers import Tokenizer
+        except ImportError:
+            raise missing_extra("tokenizers", "onnx") from None
+        try:
+            self.inner = Tokenizer.from_file(str(path))
+        except Exception as error:  # it raises bare Exceptions
+            raise UserError(f"not a tokenizer: {error}", file=path, remedy="Export the model again.") from None
+        self.inner.enable_truncation(max_length)
+        self.inner.no_padding()
+        self.pad_to, self.pad_id = pad_to, pad_id
+
+    def __call__(self, sentences: Sequence[str]) -> list[np.ndarray]:
+        found = [np.array(encoded.ids, np.int32) for encoded in self.inner.encode_batch(list(sentences))]
+        if self.pad_to is None:
+            return found
+        return [np.pad(ids, (0, max(0, self.pad_to - len(ids))), constant_values=self.pad_id) for ids in found]
+
+    def words(self, sentence: str) -> list[str]:
+        return self.inner.encode(sentence).tokens
