@@ -19,7 +19,8 @@ _PIECES = """from tokenizers import Tokenizer
 
 tokenizer = Tokenizer.from_file("tokenizer.json")
 tokenizer.enable_truncation({max_length})
-{pad}
+tokenizer.no_padding()
+
 def ids_of(sentence):
     return tokenizer.encode(sentence).ids
 """
@@ -75,8 +76,7 @@ def program(config: dict[str, Any]) -> str:
 def _tokenizer(text: dict[str, Any]) -> str:
     if text["tokenizer"] == "words":
         return _WORDS
-    pad = f"tokenizer.enable_padding(length={text['pad_to']}, pad_id={text['pad_id']})\n" if "pad_to" in text else ""
-    return _PIECES.format(max_length=text["max_length"], pad=pad)
+    return _PIECES.format(max_length=text["max_length"])
 
 
 def _pictures(image: dict[str, Any]) -> str:

@@ -27,18 +27,13 @@ def sentence_reader(folder: Path, written: dict[str, Any]) -> SentenceReader:
     """That of an exported folder. written: `text` of its config.json."""
     if written["tokenizer"] == "words":
         return Vocabulary.load(folder)
-    return Pieces(folder / TOKENIZER, written["max_length"], written.get("pad_to"), written.get("pad_id", 0))
+    return Pieces(folder / TOKENIZER, written["max_length"])
 
 
 class Pieces:
-    """Pieces of words, as a `tokenizer.json` has them.
+    """Pieces of words, as a `tokenizer.json` has them. max_length: longer sentences are cut, specials included."""
 
-    Args:
-        max_length: longer sentences are cut, specials included.
-        pad_to: shorter ones are filled up with `pad_id`, for models that were trained so (SigLIP).
-    """
-
-    def __init__(self, path: Path, max_length: int, pad_to: int | None = None, pad_id: int = 0) -> None:
+    def __init__(self, path: Path, max_length: int) -> None:
         try:
             from tokenizers import Tokenizer
         except ImportError:
@@ -49,13 +44,9 @@ class Pieces:
             raise UserError(f"not a tokenizer: {error}", file=path, remedy="Export the model again.") from None
         self.inner.enable_truncation(max_length)
         self.inner.no_padding()
-        self.pad_to, self.pad_id = pad_to, pad_id
 
     def __call__(self, sentences: Sequence[str]) -> list[np.ndarray]:
-        found = [np.array(encoded.ids, np.int32) for encoded in self.inner.encode_batch(list(sentences))]
-        if self.pad_to is None:
-            return found
-        return [np.pad(ids, (0, max(0, self.pad_to - len(ids))), constant_values=self.pad_id) for ids in found]
+        return [np.array(encoded.ids, np.int32) for encoded in self.inner.encode_batch(list(sentences))]
 
     def words(self, sentence: str) -> list[str]:
         return self.inner.encode(sentence).tokens
