@@ -1,0 +1,199 @@
+"""Embeddings as plain files: `vse embed`.
+
+    images.npy, captions.npy            (n, D) float32, one row an item
+    image_ids.txt, caption_ids.txt      the item of each row, one id a line; captions are PICTURE#0, PICTURE#1, …
+    image_groups.npy, caption_groups.npy   equal numbers belong together; see `vse evaluate --image-groups`
+    images.parquet, captions.parquet    the same with ids and sentences, where asked for
+    embed.json                          what made them, and how many rows of each are done
+
+A kill at any moment costs the last few seconds: the same call goes on where embed.json stands.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vsekit.data.pairs import Pairs, Picture
+from vsekit.errors import UserError, missing_extra
+from vsekit.export.runtime import Exported, is_exported, open_exported
+from vsekit.features.store import FLUSH_SECONDS, identities_of
+from vsekit.files import atomic_path, fingerprint, write_json, write_npy, write_text
+from vsekit.progress import QUIET, Progress
+
+MARKER = "embed.json"
+SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp"))
+#: Items encoded at a time, and so the grain of going on.
+PICTURES, CAPTIONS = 32, 256
+
+
+def open_model(name: str | Path) -> Any:
+    """An exported folder, or any model that can be exported: both encode pictures and texts and have a fingerprint."""
+    if is_exported(name):
+        return open_exported(name)
+    from vsekit.export.sources import read_source
+
+    return read_source(name)
+
+
+def pictures_below(folder: Path) -> Pairs:
+    """The pictures of a folder, at any depth, in the order of their names; each its own group, none with captions."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    if not paths:
+        raise UserError("no pictures here", file=folder, remedy=f"They end in {', '.join(sorted(SUFFIXES))}.")
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    return Pairs([Picture(name, path, "all", name) for name, path in zip(names, paths)], [], folder)
+
+
+def embed(
+    model: Any,
+    pairs: Pairs,
+    out: Path | str,
+    *,
+    parquet: bool = False,
+    skip_broken: bool = False,
+    progress: Progress = QUIET,
+) -> dict[str, Any]:
+    """Embeds a collection into the folder `out`, or goes on with it, or finds it finished. Gives embed.json.
+
+    Args:
+        model: what `open_model` gave.
+        parquet: also write Parquet files.
+        skip_broken: leave zeros for pictures that can't be read, and name them in embed.json, instead of raising UserError.
+    """
+    out = Path(out)
+    ids, caption_ids = [picture.id for picture in pairs.pictures], caption_names(pairs)
+    if any("\n" in name for name in ids):
+        raise UserError("a picture's id has a line break", file=pairs.root, remedy="Give pictures other ids.")
+    texts = [caption.text for caption in pairs.captions]
+    made_by = fingerprint(model.fingerprint, ids, identities_of(pairs.pictures), texts)
+    header = _header(out, made_by) or {
+        "fingerprint": made_by,
+        "model": model.fingerprint,
+        "dim": model.dim,
+        "images": {"count": len(ids), "done": 0},
+        "captions": {"count": len(texts), "done": 0},
+        "broken": {},
+    }
+    for name, lines in (("image_ids", ids), ("caption_ids", caption_ids)):
+        write_text(out / f"{name}.txt", "".join(f"{line}\n" for line in lines))
+    write_npy(out / "image_groups.npy", pairs.picture_groups)
+    write_npy(out / "caption_groups.npy", pairs.caption_groups)
+
+    def of_pictures(start: int, stop: int) -> np.ndarray:
+        return _of_pictures(model, pairs, slice(start, stop), header["broken"] if skip_broken else None)
+
+    def of_texts(start: int, stop: int) -> np.ndarray:
+        return model.encode_texts(texts[start:stop])
+
+    _fill(out, header, "images", PICTURES, of_pictures, progress)
+    _fill(out, header, "captions", CAPTIONS, of_texts, progress)
+    if parquet:
+        _write_parquet(out / "images.parquet", {"id": ids}, out / "images.npy")
+        owners = [pairs.pictures[caption.picture].id for caption in pairs.captions]
+        _write_parquet(
+            out / "captions.parquet", {"id": caption_ids, "picture": owners, "text": texts}, out / "captions.npy"
+        )
+    return header
+
+
+def caption_names(pairs: Pairs) -> list[str]:
+    """PICTURE#0, PICTURE#1, … in the collection's order."""
+    seen: Counter[int] = Counter()
+    names = []
+    for caption in pairs.captions:
+        names.append(f"{pairs.pictures[caption.picture].id}#{seen[caption.picture]}")
+        seen[caption.picture] += 1
+    return names
+
+
+def _header(out: Path, made_by: str) -> dict[str, Any] | None:
+    try:
+        header = json.loads((out / MARKER).read_text(encoding="utf-8"))
+        if header["fingerprint"] == made_by:
+            return header
+        what = "these embeddings are of another model, or of other pictures or captions"
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        what = f"not the marker of vse embed: {error}"
+    raise UserError(what, file=out / MARKER, remedy="Give a new folder.")
+
+
+def _fill(
+    out: Path,
+    header: dict[str, Any],
+    side: str,
+    size: int,
+    encode: Callable[[int, int], np.ndarray],
+    progress: Progress,
+) -> None:
+    """Writes the rows that are missing, and moves the marker once they are safely on the disk."""
+    count, path = header[side]["count"], out / f"{side}.npy"
+    if not header[side]["done"] or not path.is_file():
+        header[side]["done"] = 0
+        write_npy(path, np.zeros((count, header["dim"]), np.float32))
+        write_json(out / MARKER, header)
+    if header[side]["done"] == count:
+        return
+    rows, marked = np.lib.format.open_memmap(path, "r+"), time.monotonic()
+    with progress.bar(side.capitalize(), side) as bar:
+        for start in range(header[side]["done"], count, size):
+            stop = min(start + size, count)
+            rows[start:stop] = encode(start, stop)
+            header[side]["done"] = stop
+            if stop == count or time.monotonic() - marked > FLUSH_SECONDS:
+                rows.flush()
+                write_json(out / MARKER, header)
+                marked = time.monotonic()
+            bar.update(stop, count)
+
+
+def _of_pictures(model: Any, pairs: Pairs, some: slice, broken: dict[str, str] | None) -> np.ndarray:
+    pictures = pairs.pictures[some]
+    try:
+        return model.encode_images([_given(model, picture, pairs) for picture in pictures])
+    except (UserError, OSError, ValueError):
+        if broken is None:
+            raise
+    rows = np.zeros((len(pictures), model.dim), np.float32)
+    for row, picture in zip(rows, pictures):
+        try:
+            row[:] = model.encode_images([_given(model, picture, pairs)])[0]
+        except (UserError, OSError, ValueError) as error:
+            broken[picture.id] = error.what if isinstance(error, UserError) else str(error)
+    return rows
+
+
+def _given(model: Any, picture: Picture, pairs: Pairs) -> Any:
+    """What the model reads of a picture: its file where it has one of its own, otherwise the picture, or its features."""
+    reads_features = (
+        model.config["image"]["reads"] == "features" if isinstance(model, Exported) else model.feature_dim is not None
+    )
+    if reads_features:
+        if pairs.features is None or picture.row is None:
+            raise UserError(
+                "this model reads features, and the collection has none", file=pairs.root, remedy="Give --features DIR."
+            )
+        return np.asarray(pairs.features[picture.row], np.float32)
+    return picture.path if picture.path is not None and picture.offset is None else picture.open()
+
+
+def _write_parquet(path: Path, columns: dict[str, Sequence[str]], vectors: Path) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise missing_extra("pyarrow", "tables") from None
+    array = np.load(vectors, mmap_mode="r", allow_pickle=False)
+    flat = pa.array(array.reshape(-1), pa.float32())
+    table = {name: pa.array(list(values), pa.string()) for name, values in columns.items()}
+    table["embedding"] = pa.FixedSizeListArray.from_arrays(flat, array.shape[1])
+    with atomic_path(path) as temporary:
+        pq.write_table(pa.table(table), temporary)
