@@ -20,6 +20,7 @@ from vsekit.memory import keep_freed_memory
 NAMES = (
     *("training", "gru", "losses", "offline", "pooling", "aggregators", "similarity", "evaluation", "features"),
     *("memory", "indexing", "stores", "search"),
+    "export",
 )
 
 

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vsekit.data.decoding import decode
 from vsekit.errors import UserError, missing_extra
-from vsekit.export.preparation import Steps, upright
+from vsekit.export.preparation import Steps
 from vsekit.export.sentences import TOKENIZER
 from vsekit.export.sources import Source, save_pieces
 from vsekit.features.store import weights_fingerprint
@@ -124,7 +125,7 @@ class CLIPSource(Source):
 
     @torch.inference_mode()
     def encode_images(self, images: Sequence[Any]) -> np.ndarray:
-        pixels = self._images(images=[upright(image) for image in images], return_tensors="pt")["pixel_values"]
+        pixels = self._images(images=[decode(image) for image in images], return_tensors="pt")["pixel_values"]
         return unit(self.model.get_image_features(pixel_values=pixels)).numpy()
 
     @torch.inference_mode()

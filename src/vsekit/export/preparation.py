@@ -6,16 +6,13 @@ A vsekit model looks through a view (`data.views`). A model like CLIP has its pr
 
 from __future__ import annotations
 
-import io
 from abc import ABC, abstractmethod
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vsekit.data.decoding import decode
 from vsekit.data.views import ViewSettings, chosen_crops, cut, resized
-from vsekit.errors import UserError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -36,32 +33,8 @@ class Preparation(ABC):
         """An upright RGB picture → (V, P, P, 3) uint8."""
 
     def read(self, image: Any) -> np.ndarray:
-        """The same of a path, a PIL picture or an (H, W, 3) uint8 array; UserError where it can't be read."""
-        return self(upright(image, self.side))
-
-
-def upright(image: Any, side: int | None = None) -> Image.Image:
-    """A path, a PIL picture or an (H, W, 3) uint8 array, upright and in RGB; a JPEG no smaller than twice `side`."""
-    from PIL import Image, ImageOps
-
-    name = image if isinstance(image, str | Path) else type(image).__name__
-    try:
-        if isinstance(image, np.ndarray):
-            image = Image.fromarray(image)
-        elif not isinstance(image, Image.Image):
-            image = Image.open(io.BytesIO(Path(image).read_bytes()))
-            if side is not None:
-                image.draft("RGB", (2 * side, 2 * side))
-        image.load()
-        with suppress(Exception):  # damaged EXIF makes Pillow raise nearly anything; the picture itself is whole
-            image = ImageOps.exif_transpose(image)
-        return image.convert("RGB")
-    except FileNotFoundError:
-        raise UserError(f"no such picture: {name}") from None
-    except Exception as error:  # on broken bytes decoders raise nearly anything
-        raise UserError(
-            f"can't read this picture: {error}", file=str(name), remedy="Is it a whole image file?"
-        ) from None
+        """The same of anything `decode` takes; UserError where it can't be read."""
+        return self(decode(image, self.side))
 
 
 class View(Preparation):

@@ -1,0 +1,80 @@
+"""Exported models beside torch: pictures a second of an image encoder, and what a sentence costs from a cold start."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from vsekit.data.views import normalised
+from vsekit.encoders.image.efficientnet_lite import EfficientNetLiteSettings
+from vsekit.export.engine import compiled
+from vsekit.export.folder import export_onnx
+
+BATCH = 8
+ONNX = "from vsekit.export.runtime import open_exported as load"
+TORCH = "from vsekit import load"
+
+
+def run(scale: float = 1.0) -> list[dict[str, Any]]:
+    """CPU time on one thread of EfficientNet-lite0 at 224 px, batches of 8, through the engine and through torch; CPU
+    seconds of a process that encodes one sentence with the starter, exported and with torch."""
+    with tempfile.TemporaryDirectory() as folder:
+        return [_encoder(scale, Path(folder)), _cold(Path(folder))]
+
+
+def _encoder(scale: float, folder: Path) -> dict[str, Any]:
+    encoder = EfficientNetLiteSettings().build().eval()
+    crops = np.random.default_rng(0).integers(0, 256, (BATCH, 1, 224, 224, 3), dtype=np.uint8)
+    engine = compiled(encoder, threads=1, folder=folder)
+    pixels = torch.from_numpy(crops[:, 0]).permute(0, 3, 1, 2)
+    rounds, threads = max(2, int(20 * scale)), torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.inference_mode():
+        reference = _seconds(lambda: encoder(normalised(pixels, encoder.mean, encoder.std)), rounds)
+        ours = _seconds(lambda: engine(crops), rounds)
+    torch.set_num_threads(threads)
+    return {
+        "name": "EfficientNet-lite0, 224 px, batches of 8, through ONNX Runtime, one thread",
+        "cpu_s": ours,
+        "rate": rounds * BATCH / ours,
+        "yardstick": f"torch, {rounds * BATCH / reference:.1f} pictures a second",
+        "ratio": ours / reference,
+    }
+
+
+def _seconds(call: Callable[[], Any], rounds: int) -> float:
+    call()
+    before = time.process_time()
+    for _ in range(rounds):
+        call()
+    return time.process_time() - before
+
+
+def _cold(folder: Path) -> dict[str, Any]:
+    export_onnx("starter", folder / "starter")
+    ours, reference = _process(ONNX, str(folder / "starter")), _process(TORCH, "starter")
+    return {
+        "name": "a process that encodes one sentence with the exported starter",
+        "cpu_s": ours,
+        "rate": 1 / ours,
+        "yardstick": f"the same with torch, {reference:.2f} CPU-s",
+        "ratio": ours / reference,
+    }
+
+
+def _process(load: str, name: str) -> float:
+    """CPU seconds of a Python that loads a model and encodes a sentence."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = f"{load}; load({name!r}).encode_texts(['a dog on a beach'])"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
