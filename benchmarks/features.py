@@ -14,7 +14,7 @@ from PIL import Image
 from vsekit.data.pairs import Picture
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.image.efficientnet_lite import EfficientNetLiteSettings
-from vsekit.features.store import extract
+from vsekit.features.extraction import extract
 
 BATCH = 8
 

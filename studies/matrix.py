@@ -42,7 +42,8 @@ from vsekit.evaluation.metrics import Metrics, query_ranks
 from vsekit.evaluation.models import score_runs
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.scorers import Average
-from vsekit.features.store import FeatureStore, extract
+from vsekit.features.extraction import extract
+from vsekit.features.store import FeatureStore
 from vsekit.files import write_json, write_npy
 from vsekit.parts import merged
 from vsekit.progress import Progress

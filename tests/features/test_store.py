@@ -18,12 +18,14 @@ from vsekit.data.views import ViewSettings, chosen_crops, cut, normalised, resiz
 from vsekit.encoders.base import ImageEncoder
 from vsekit.encoders.image.small_cnn import SmallCNN, SmallCNNSettings
 from vsekit.errors import UserError
-from vsekit.features import store as features
-from vsekit.features.store import FeatureStore, extract, identities_of
+from vsekit.features import writer as features
+from vsekit.features.extraction import extract
+from vsekit.features.fingerprints import identities_of
+from vsekit.features.store import FeatureStore
 from vsekit.parts import Sets
 
 SPEC = {"kind": "small_cnn", "widths": [4, 8], "pixels": 16}
-FILES = ("features.npy", "ids.txt", "identities.npy", "store.json")
+FILES = ("features.npy", "contents.npy", "ids.txt", "identities.npy", "store.json")
 
 
 def view(name: str = "1C", **changes: Any) -> ViewSettings:

@@ -50,7 +50,7 @@ def test_a_batch_is_what_the_encoder_would_give(tokens: Ragged, tmp_path: Path) 
 def test_a_second_call_reads_nothing_and_a_stopped_one_goes_on(
     tokens: Ragged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vsekit.features.texts.FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("vsekit.features.writer.FLUSH_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
         extract_texts(Counting(stop_after=24), tokens, tmp_path / "stopped", batch_size=8)
     rest, again = Counting(), Counting()

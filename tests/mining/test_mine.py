@@ -126,6 +126,23 @@ def test_a_killed_run_leaves_no_lists_and_continues_to_the_same_result(tmp_path:
     assert len(asked) < 1 + 7 * 5  # the probe, and fewer than all blocks
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m"]
     assert len(list(out.iterdir())) == 6
+    mine_scores(InnerProduct(IMAGES, CAPTIONS), OWN, tmp_path / "whole", **settings)
+    for file in out.iterdir():
+        assert file.read_bytes() == (tmp_path / "whole" / file.name).read_bytes(), file.name
+
+
+def test_room_for_the_lists_is_reserved_before_the_first_score_is_mined(tmp_path: Path) -> None:
+    seen: list[set[str]] = []
+
+    class Looking(InnerProduct):
+        def block(self, images, captions):
+            folder = tmp_path / "m.partial"
+            seen.append({p.stem for p in folder.glob("*.npy") if p.stat().st_blocks * 512 >= p.stat().st_size})
+            return super().block(images, captions)
+
+    mine_scores(Looking(IMAGES, CAPTIONS), OWN, tmp_path / "m", top_captions=20, top_images=9)
+    lists = {"captions", "caption_scores", "images", "image_scores", "positive_scores"}
+    assert seen[1] >= lists  # seen[0] is the probe, before anything is written
 
 
 def test_an_unfinished_run_of_another_model_is_not_continued(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from vsekit.cli import audit as _audit  # noqa: F401  (registers the command)
 from vsekit.cli import report as _report  # noqa: F401
 from vsekit.data.readers import read
 from vsekit.errors import UserError
-from vsekit.features.store import extract
+from vsekit.features.extraction import extract
 from vsekit.models.model import load_model
 from vsekit.report import run as module
 from vsekit.report.run import run_report, write_run_report

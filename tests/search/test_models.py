@@ -18,7 +18,7 @@ from vsekit.data.views import ViewSettings
 from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError
 from vsekit.evaluation.models import embedded, score_runs
-from vsekit.features.store import extract
+from vsekit.features.extraction import extract
 from vsekit.models.embedder import Embedder
 from vsekit.models.model import VSE, load_model
 from vsekit.search.models import SearchModel, VSEModel, is_model, load_search_model

@@ -65,7 +65,7 @@ def features(
     from vsekit.encoders.image import encoder_settings
     from vsekit.encoders.text import text_encoder_settings
     from vsekit.errors import UserError
-    from vsekit.features.store import extract
+    from vsekit.features.extraction import extract
     from vsekit.features.texts import extract_splits
     from vsekit.outside import trusting
     from vsekit.parts import apply_sets

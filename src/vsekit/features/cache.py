@@ -9,7 +9,8 @@ from typing import Any
 from vsekit.data.pairs import Pairs
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder
-from vsekit.features.store import extract, identities_of, weights_fingerprint
+from vsekit.features.extraction import extract
+from vsekit.features.fingerprints import identities_of, weights_fingerprint
 from vsekit.files import fingerprint
 from vsekit.progress import Progress
 

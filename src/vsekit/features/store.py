@@ -4,45 +4,33 @@
                      (n, views, d) or (n, views, N, d) fixed views kept apart
     boxes.npy        (n, N, 4) x0, y0, x1, y1 in 0…1 of the view, and
     lengths.npy      (n,) how many of the N are real: both for region encoders only
+    contents.npy     (n,) 64 bits that name each picture by its bytes, to find its features wherever it lies
     ids.txt          the picture of each row, one id a line
     identities.npy   (n, 2) size of the file and CRC-32 of its first 64 KB, to notice a picture that has changed
     store.json       what made it: encoder, weights, view, seed; the axes; how many rows are done
 
-A kill at any moment costs the last few seconds: the same call goes on where the marker in store.json stands, and ends
-with the same bytes as an extraction that was never stopped. A store made by another encoder, view or set of pictures is
-refused.
+`extraction` writes it. Stores made before contents.npy came have none, and are read all the same.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import time
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from vsekit.data.decoding import version_of
 from vsekit.data.pairs import Pairs, Picture
-from vsekit.data.pictures import PictureLoader
-from vsekit.data.views import ViewSettings, normalised
+from vsekit.data.views import ViewSettings
 from vsekit.errors import UserError
-from vsekit.files import fingerprint, write_json, write_npy, write_text
-from vsekit.parts import Sets
+from vsekit.features.fingerprints import identity, weights_fingerprint
+from vsekit.features.writer import differences, read_marker
 
 if TYPE_CHECKING:
     from vsekit.encoders.base import ImageEncoder
 
-#: Seconds of work a kill may cost.
-FLUSH_SECONDS = 5.0
+MARKER = "store.json"
 _REDO = "Extract them anew: vse features … --out DIR, with an empty or new DIR."
 
 
@@ -57,7 +45,7 @@ class FeatureStore:
     @classmethod
     def open(cls, folder: Path | str) -> FeatureStore:
         folder = Path(folder)
-        header = _header(folder)
+        header = read_marker(folder / MARKER)
         if header is None:
             raise UserError("no features here", file=folder, remedy="Extract them with: vse features … --out DIR")
         if not header["done"]:
@@ -106,11 +94,12 @@ class FeatureStore:
             asked["weights"] = weights_fingerprint(encoder)
         if view is not None:
             asked["view"] = view.model_dump(mode="json")
-        _refuse_differences(self.folder, self.header, asked)
+        for name, was, now in differences(self.header, asked):
+            raise other_features(self.folder, name, was, now)
         if pictures is not None:
             rows = self._rows(pictures)
             stored = np.load(self.folder / "identities.npy", allow_pickle=False)[rows]
-            changed = [p.id for p, was in zip(pictures, stored) if p.path is not None and _identity(p) != tuple(was)]
+            changed = [p.id for p, was in zip(pictures, stored) if p.path is not None and identity(p) != tuple(was)]
             if changed:
                 raise UserError(
                     f"{_listed(changed)} changed since the features were extracted", file=self.folder, remedy=_REDO
@@ -151,222 +140,9 @@ class FeatureStore:
         return [row[picture.id] for picture in pictures]
 
 
-def extract(
-    encoder: ImageEncoder,
-    spec: dict[str, Any],
-    pictures: Sequence[Picture],
-    view: ViewSettings,
-    out: Path | str,
-    *,
-    batch_size: int = 8,
-    dtype: Literal["float16", "float32"] = "float32",
-    crops: int = 1,
-    keep_views: bool = False,
-    seed: int = 0,
-    skip_broken: bool = False,
-    workers: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-) -> FeatureStore:
-    """Extracts the features of `pictures` into the folder `out`, or goes on with it, or finds it finished.
-
-    Args:
-        spec: the encoder's settings, for the stamp.
-        batch_size: crops the encoder reads at once; small batches are the fastest on CPUs.
-        crops: RC only: how many random crops of each picture to keep, to draw from when training.
-        keep_views: keep the crops of a fixed view (10C, or 1C with its mirror image) apart instead of averaging them.
-        skip_broken: finish without the pictures that cannot be read, instead of raising UserError with all of them.
-        progress: called with the rows done and their number.
-    """
-    out = Path(out)
-    if view.pixels != encoder.pixels:
-        raise UserError(
-            f"the view has {view.pixels} px, the encoder reads {encoder.pixels} px",
-            field="view.pixels",
-            remedy=f"Set view.pixels to {encoder.pixels} (and view.resize to at least that), or the encoder's pixels.",
-        )
-    ids = [picture.id for picture in pictures]
-    identities = identities_of(pictures)
-    made_by: dict[str, Any] = {
-        "encoder": _as_json(spec),
-        "weights": weights_fingerprint(encoder),
-        "view": view.model_dump(mode="json"),
-        "dtype": dtype,
-        "crops": crops,
-        "seed": seed,
-        "pictures": {"count": len(ids), "fingerprint": fingerprint(ids, identities)},
-    }
-    kept = keep_views and view.deterministic and view.count > 1
-    made_by |= {"keep_views": True} if kept else {}
-    header = _header(out)
-    if header is not None:
-        _refuse_differences(out, {"keep_views": False, **header}, made_by | {"keep_views": kept})
-    else:
-        _refuse_unusable(ids)
-        write_text(out / "ids.txt", "".join(f"{id_}\n" for id_ in ids))
-        write_npy(out / "identities.npy", identities)
-        header = {"fingerprint": fingerprint(made_by), **made_by, "batch_size": batch_size}
-        header |= {"axes": None, "rows": 0, "broken": {}, "done": False}
-    _fill(encoder, pictures, view, out, header, workers, progress)
-    if header["broken"] and not skip_broken:
-        listed = "\n".join(f"    {id_}: {reason}" for id_, reason in header["broken"].items())
-        raise UserError(
-            f"{len(header['broken'])} of {len(ids)} pictures cannot be read:\n{listed}",
-            file=out,
-            remedy="Mend them or take them out and start afresh, or finish at once without them: --skip-broken.",
-        )
-    if not header["done"]:
-        header["done"] = True
-        write_json(out / "store.json", header)
-    return FeatureStore.open(out)
-
-
-def weights_fingerprint(module: nn.Module) -> str:
-    """A name for a module's weights."""
-    state = module.state_dict().items()
-    return fingerprint(*(part for name, tensor in state for part in (name, tensor.cpu().numpy())))
-
-
-def _fill(
-    encoder: ImageEncoder,
-    pictures: Sequence[Picture],
-    view: ViewSettings,
-    out: Path,
-    header: dict[str, Any],
-    workers: int,
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    """Writes the rows from `header["rows"]` on, and moves that marker once they are safely on the disk."""
-    # A row's last bits can depend on the batch it was computed in: after a kill, the batches must be the same.
-    size, crops, total = header["batch_size"], header["crops"], len(pictures)
-    apart = ["crop"] if crops > 1 else ["view"] if header.get("keep_views") else []
-    starts = range(header["rows"], total, size)
-    loader = PictureLoader(pictures, view, broken="replace", workers=workers, crops=crops)
-    batches = ((np.arange(s, min(s + size, total)), np.random.default_rng([header["seed"], s])) for s in starts)
-    flushed = time.monotonic()
-    with _evaluating(encoder), ExitStack() as stack:
-        files: dict[str, BinaryIO] = {}
-        for start, loaded in zip(starts, loader.prefetch(batches)):
-            rows = _encoded(encoder, loaded.pixels, size, keep_crops=bool(apart))
-            rows["features"] = rows["features"].astype(header["dtype"])
-            for b in np.flatnonzero(loaded.shown != np.arange(start, start + len(loaded.shown))):
-                id_ = pictures[start + int(b)].id
-                header["broken"][id_] = loader.broken[id_]
-                for array in rows.values():
-                    array[b] = 0
-            if header["axes"] is None:
-                _create(out, rows, total)
-                middle = {4: [*apart, "place"], 3: apart or ["place"], 2: []}
-                header["axes"] = ["picture", *middle[rows["features"].ndim], "feature"]
-            for name, array in rows.items():
-                if name not in files:
-                    files[name] = stack.enter_context((out / f"{name}.npy").open("r+b"))
-                files[name].seek((start - total) * array[0].nbytes, os.SEEK_END)
-                files[name].write(array.tobytes())
-            header["rows"] = start + len(loaded.shown)
-            if header["rows"] == total or time.monotonic() - flushed >= FLUSH_SECONDS:
-                for file in files.values():
-                    file.flush()
-                    os.fsync(file.fileno())
-                write_json(out / "store.json", header)
-                flushed = time.monotonic()
-            if progress is not None:
-                progress(header["rows"], total)
-
-
-@contextmanager
-def _evaluating(encoder: ImageEncoder) -> Iterator[None]:
-    training = encoder.training
-    encoder.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        encoder.train(training)
-
-
-def _encoded(encoder: ImageEncoder, pixels: Tensor, size: int, *, keep_crops: bool) -> dict[str, np.ndarray]:
-    """(B, V, 3, P, P) uint8 → the rows of each array. Crops are kept apart or averaged."""
-    device = next(encoder.parameters()).device
-    found: list[tuple[Sets, Tensor | None]] = []
-    for part in pixels.flatten(0, 1).split(size):
-        prepared = normalised(part.to(device), encoder.mean, encoder.std)
-        regions = getattr(encoder, "regions", None)
-        found.append(regions(prepared) if regions is not None else (encoder(prepared), None))
-    vectors = torch.cat([sets.vectors for sets, _ in found])
-    mask = torch.cat([sets.mask for sets, _ in found])
-    vectors = vectors.masked_fill(~mask[:, :, None], 0).unflatten(0, pixels.shape[:2])  # (B, V, N, d)
-    vectors = vectors if keep_crops else vectors.mean(1)
-    rows = {"features": vectors.squeeze(-2) if vectors.shape[-2] == 1 else vectors}
-    boxes = [box for _, box in found if box is not None]
-    if boxes:
-        if pixels.shape[1] > 1:
-            raise UserError("regions need one crop of each picture", field="view", remedy="Use 1C without flip.")
-        rows |= {"boxes": torch.cat(boxes), "lengths": mask.sum(1).to(torch.int32)}
-    return {name: tensor.cpu().numpy() for name, tensor in rows.items()}
-
-
-def _create(out: Path, rows: dict[str, np.ndarray], total: int) -> None:
-    """The files at their final size, still sparse."""
-    needed, free = sum(total * array[0].nbytes for array in rows.values()), shutil.disk_usage(out).free
-    if needed > free:
-        raise UserError(
-            f"the features take {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
-            file=out,
-            remedy="Store them as float16, pool them, keep fewer crops, or choose another disk.",
-        )
-    for name, array in rows.items():
-        np.lib.format.open_memmap(out / f"{name}.npy", mode="w+", dtype=array.dtype, shape=(total, *array.shape[1:]))
-
-
-def identities_of(pictures: Sequence[Picture]) -> np.ndarray:
-    """(n, 2) uint64: size and CRC-32 of the first 64 KB of every picture."""
-    return np.array([_identity(picture) for picture in pictures], np.uint64).reshape(-1, 2)
-
-
-def _identity(picture: Picture) -> tuple[int, int]:
-    """Size, and CRC-32 of the first 64 KB, from the version of reading such pictures on; zeros for what cannot be read."""
-    if picture.path is None:
-        return 0, 0
-    try:
-        with picture.path.open("rb") as file:
-            size = picture.size if picture.offset is not None else os.fstat(file.fileno()).st_size
-            file.seek(picture.offset or 0)
-            head = file.read(min(size or 0, 65536))
-            return size or 0, zlib.crc32(head, version_of(head))
-    except OSError:
-        return 0, 0
-
-
-def _header(folder: Path) -> dict[str, Any] | None:
-    try:
-        return json.loads((folder / "store.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise UserError(f"this feature store is damaged: {error}", file=folder, remedy=_REDO) from None
-
-
-def _refuse_differences(folder: Path, header: dict[str, Any], asked: dict[str, Any]) -> None:
-    for name, value in asked.items():
-        was, now = header[name], _as_json(value)
-        if was == now:
-            continue
-        if isinstance(was, dict):
-            keys = [key for key in {**was, **now} if was.get(key) != now.get(key)]
-            was, now = ({key: side.get(key) for key in keys} for side in (was, now))
-        raise UserError(f"these features were made with other {name}: {was}, not {now}", file=folder, remedy=_REDO)
-
-
-def _refuse_unusable(ids: list[str]) -> None:
-    if not ids:
-        raise UserError("there are no pictures to extract features from")
-    if len(set(ids)) < len(ids) or any("\n" in id_ for id_ in ids):
-        raise UserError("picture ids must be unique and without line breaks")
-
-
-def _as_json(value: Any) -> Any:
-    """As it comes back from a JSON file: tuples are lists."""
-    return json.loads(json.dumps(value))
+def other_features(folder: Path, name: str, was: Any, now: Any) -> UserError:
+    """The error of a store that was made with something else."""
+    return UserError(f"these features were made with other {name}: {was}, not {now}", file=folder, remedy=_REDO)
 
 
 def _listed(ids: list[str]) -> str:

@@ -7,8 +7,6 @@ store.json    what made it, and how many sentences are done: a kill costs the la
 
 from __future__ import annotations
 
-import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,9 @@ from vsekit.encoders.base import TextEncoder
 from vsekit.encoders.text.transformer import TransformerSettings
 from vsekit.errors import UserError
 from vsekit.features.cache import cache_folder
-from vsekit.features.store import FLUSH_SECONDS, weights_fingerprint
-from vsekit.files import fingerprint, write_json, write_npy
+from vsekit.features.fingerprints import weights_fingerprint
+from vsekit.features.writer import ResumableWriter
+from vsekit.files import fingerprint, write_npy
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress
 
@@ -55,38 +54,30 @@ def extract_texts(
 
     For encoders that give one state a token. Sentences are read from short to long, so that little of a batch is padding.
     """
-    made_by = _made_by(encoder, tokens)
-    header = out / "store.json"
-    done = 0
-    if header.is_file():
-        found = json.loads(header.read_text(encoding="utf-8"))
-        if found.get("fingerprint") != made_by:
-            raise UserError(
-                "these states were made by another encoder or of other sentences", file=out, remedy="Give a new folder."
-            )
-        done = int(found["done"])
-    out.mkdir(parents=True, exist_ok=True)
-    shape = (int(tokens.offsets[-1]), encoder.dim)
-    if not done:
-        write_npy(out / "offsets.npy", tokens.offsets)
-        np.lib.format.open_memmap(out / "states.npy", "w+", np.float16, shape).flush()
-    states = np.lib.format.open_memmap(out / "states.npy", "r+" if done < len(tokens) else "r")
-    order = np.argsort(tokens.lengths, kind="stable")
-    marked = time.monotonic()
+    made_by = {"fingerprint": _made_by(encoder, tokens)}
     encoder.eval()
-    with progress.bar("Sentences", "sentences") as bar:
-        for start in range(done, len(tokens), batch_size):
-            chosen = order[start : start + batch_size]
-            vectors, mask = encoder(tokens.batch(chosen))
-            places = np.concatenate([np.arange(*tokens.offsets[i : i + 2]) for i in chosen])
-            states[places] = vectors[mask].to(torch.float16).numpy()
-            done = start + len(chosen)
-            bar.update(done, len(tokens))
-            if time.monotonic() - marked > FLUSH_SECONDS or done == len(tokens):
-                states.flush()
-                write_json(header, {"fingerprint": made_by, "done": done, "sentences": len(tokens), "dim": encoder.dim})
-                marked = time.monotonic()
-    return TextStates(np.load(out / "states.npy", mmap_mode="r", allow_pickle=False), tokens.offsets)
+    with ResumableWriter(out, "store.json", made_by, lambda *_: _other_states(out)) as writer:
+        done = writer.state["done"] if writer.state else 0
+        if not done:
+            writer.reserve({"states": (np.float16, (int(tokens.offsets[-1]), encoder.dim))})
+            write_npy(out / "offsets.npy", tokens.offsets)
+        order = np.argsort(tokens.lengths, kind="stable")
+        with progress.bar("Sentences", "sentences") as bar:
+            for start in range(done, len(tokens), batch_size):
+                chosen = order[start : start + batch_size]
+                vectors, mask = encoder(tokens.batch(chosen))
+                for sentence, states, real in zip(chosen, vectors.to(torch.float16), mask):
+                    writer.write("states", int(tokens.offsets[sentence]), states[real].numpy())
+                done = start + len(chosen)
+                bar.update(done, len(tokens))
+                if writer.due or done == len(tokens):
+                    writer.mark({**made_by, "done": done, "sentences": len(tokens), "dim": encoder.dim})
+        return TextStates(writer.array("states"), tokens.offsets)
+
+
+def _other_states(folder: Path) -> UserError:
+    what = "these states were made by another encoder or of other sentences"
+    return UserError(what, file=folder, remedy="Give a new folder.")
 
 
 def extract_splits(settings: TransformerSettings, pairs: Pairs, out: Path, progress: Progress) -> dict[str, int]:

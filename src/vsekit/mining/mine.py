@@ -3,8 +3,8 @@ and for every caption the images (AOQ, Chen et al., ECCV 2020, Sec. 3.2), exactl
 
 Images come in panels. Within a panel every caption block is scored once and shown to the running best of the panel's
 images and to that of all captions (`evaluation.topk`). A finished panel's lists are final; the captions' state is saved
-from time to time, so that a killed run continues where it was. While it works, everything is in `<out>.partial`; the
-finished folder takes its name in one step and holds
+from time to time (`features.writer`), so that a killed run continues where it was. While it works, everything is in
+`<out>.partial`; the finished folder takes its name in one step and holds
 
     captions.npy         (n_images, top_captions) int32, hardest first        caption_scores.npy   float32, same shape
     images.npy           (n_captions, top_images) int32, hardest first        image_scores.npy     float32, same shape
@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +30,12 @@ from vsekit.evaluation.external import SimilarityName, load_pairing, load_scorer
 from vsekit.evaluation.positives import Positives, Relation
 from vsekit.evaluation.scorers import Scorer, scorer
 from vsekit.evaluation.topk import TopK, unpack
+from vsekit.features.writer import ResumableWriter
 from vsekit.progress import Update
 
 PANEL, BLOCK = 1024, 2048
 SAMPLE = 64  # negatives remembered of each block, for the distribution
+LAYOUT = 2  # of an unfinished folder; that of another version is begun anew
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 
 
@@ -139,17 +140,29 @@ def mine_scores(
         )
     if out.is_dir() and any(out.iterdir()) and not (out / "mining.json").is_file():
         raise UserError("the folder exists and holds other files", file=out, remedy="Choose another --out.")
-    work = _Work(out.with_name(out.name + ".partial"), info, len(own.items), panel, block, resume)
-    saved = time.monotonic()
-    for start in range(work.done, n, panel):
-        rows = slice(start, min(start + panel, n))
-        _mine_panel(scores, own, rows, block, work)
-        if time.monotonic() - saved >= save_seconds:
-            work.save(rows.stop)
-            saved = time.monotonic()
-        if progress is not None:
-            progress(rows.stop, n)
-    return work.finish(out)
+    partial = out.with_name(out.name + ".partial")
+    if not (resume and (partial / "started.json").is_file()):
+        shutil.rmtree(partial, ignore_errors=True)
+    with ResumableWriter(partial, "started.json", {**info, "layout": LAYOUT}, seconds=save_seconds) as writer:
+        work = _Work(writer, info, len(own.items), -(-n // panel), -(-m // block))
+        for start in range(work.done, n, panel):
+            rows = slice(start, min(start + panel, n))
+            _mine_panel(scores, own, rows, start // panel, block, work)
+            work.done = rows.stop
+            if writer.due:
+                work.mark()
+            if progress is not None:
+                progress(rows.stop, n)
+        work.finish()
+    old = out.with_name(out.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if out.is_dir():
+        out.rename(old)
+    os.replace(partial, out)
+    shutil.rmtree(old, ignore_errors=True)
+    for spare in [out / "started.json", out / "sample.npy", *out.glob("snapshot-*.npy")]:
+        spare.unlink()
+    return MiningResult.load(out)
 
 
 def _check_lengths(own: Relation, n: int, m: int, top_captions: int, top_images: int) -> None:
@@ -166,9 +179,12 @@ def _check_lengths(own: Relation, n: int, m: int, top_captions: int, top_images:
             )
 
 
-def _mine_panel(scores: Scorer, own: Relation, rows: slice, block: int, work: _Work) -> None:
+def _mine_panel(scores: Scorer, own: Relation, rows: slice, panel: int, block: int, work: _Work) -> None:
     best = TopK(rows.stop - rows.start, work.info["top_captions"])
-    pairs = np.arange(own.starts[rows.start], own.starts[rows.stop])
+    first_pair = own.starts[rows.start]
+    pairs = np.arange(first_pair, own.starts[rows.stop])
+    positive_scores = np.empty(len(pairs), np.float32)
+    sample = np.empty((1, -(-scores.n_captions // block), SAMPLE), np.float32)
     pairs = pairs[np.argsort(own.items[pairs], kind="stable")]
     for number, start in enumerate(range(0, scores.n_captions, block)):
         columns = slice(start, min(start + block, scores.n_captions))
@@ -179,78 +195,60 @@ def _mine_panel(scores: Scorer, own: Relation, rows: slice, block: int, work: _W
         first, last = np.searchsorted(own.items[pairs], [columns.start, columns.stop])
         here = pairs[first:last]
         place = own.queries[here] - rows.start, own.items[here] - columns.start
-        work.positive_scores[here] = matrix[place]
+        positive_scores[here - first_pair] = matrix[place]
         matrix[place] = -np.inf
         spread = np.arange(SAMPLE) * 7919 % matrix.size
-        work.sample[rows.start // work.panel, number] = matrix[np.divmod(spread, matrix.shape[1])]
+        sample[0, number] = matrix[np.divmod(spread, matrix.shape[1])]
         best.update(slice(0, best.n), matrix, np.arange(columns.start, columns.stop))
         work.best_images.update(columns, matrix.T, np.arange(rows.start, rows.stop))
-    work.caption_scores[rows], work.captions[rows] = unpack(best.best())
+    caption_scores, captions = unpack(best.best())
+    work.writer.write("caption_scores", rows.start, caption_scores)
+    work.writer.write("captions", rows.start, captions)
+    work.writer.write("positive_scores", int(first_pair), positive_scores)
+    work.writer.write("sample", panel, sample)
 
 
 class _Work:
-    """The unfinished folder. Panels before `done` are in its arrays; the state file's name says how many that are."""
+    """A mining under way. The lists of images before `done` are written; the best images so far are in the snapshot."""
 
-    def __init__(self, folder: Path, info: dict[str, Any], pairs: int, panel: int, block: int, resume: bool) -> None:
-        self.folder, self.info, self.panel = folder, info, panel
-        started = folder / "started.json"
-        if not (resume and started.is_file() and json.loads(started.read_text(encoding="utf-8")) == info):
-            shutil.rmtree(folder, ignore_errors=True)
-        fresh = not started.is_file()
-        folder.mkdir(parents=True, exist_ok=True)
-        n, m, top = info["n_images"], info["n_captions"], info["top_captions"]
-
-        def array(name: str, dtype: type, *shape: int) -> np.ndarray:
-            path = folder / f"{name}.npy"
-            how = {"mode": "w+", "dtype": dtype, "shape": shape} if fresh else {"mode": "r+"}
-            return np.lib.format.open_memmap(path, **how)
-
-        self.captions, self.caption_scores = (
-            array("captions", np.int32, n, top),
-            array("caption_scores", np.float32, n, top),
+    def __init__(self, writer: ResumableWriter, info: dict[str, Any], pairs: int, panels: int, blocks: int) -> None:
+        self.writer, self.info, self.done = writer, info, 0
+        n, m, captions, images = (info[key] for key in ("n_images", "n_captions", "top_captions", "top_images"))
+        self.best_images = TopK(m, images)
+        snapshot = writer.snapshot()
+        if writer.state is not None and snapshot is not None:
+            self.done = writer.state["done"]
+            self.best_images.restore(snapshot)
+            return
+        writer.reserve(
+            {
+                "captions": (np.int32, (n, captions)),
+                "caption_scores": (np.float32, (n, captions)),
+                "images": (np.int32, (m, images)),
+                "image_scores": (np.float32, (m, images)),
+                "positive_scores": (np.float32, (pairs,)),
+                "sample": (np.float32, (panels, blocks, SAMPLE)),
+            }
         )
-        self.positive_scores = array("positive_scores", np.float32, pairs)
-        self.sample = array("sample", np.float32, -(-n // panel), -(-m // block), SAMPLE)
-        self.best_images = TopK(m, info["top_images"])
-        self.done = 0
-        if fresh:
-            files.write_json(started, info)  # last: it vouches for the arrays
-        states = sorted(folder.glob("state-*.npy"))
-        if states:
-            self.done = int(states[-1].stem.removeprefix("state-"))
-            self.best_images.restore(np.load(states[-1], allow_pickle=False))
 
-    def save(self, done: int) -> None:
-        for name in ("captions", "caption_scores", "positive_scores", "sample"):
-            getattr(self, name).flush()
-        files.write_npy(self.folder / f"state-{done:012}.npy", self.best_images.best())
-        for old in sorted(self.folder.glob("state-*.npy"))[:-1]:
-            old.unlink()
+    def mark(self) -> None:
+        self.writer.mark({**self.info, "layout": LAYOUT, "done": self.done}, self.best_images.best())
 
-    def finish(self, out: Path) -> MiningResult:
+    def finish(self) -> None:
+        """Writes what only the whole walk can tell."""
         image_scores, images = unpack(self.best_images.best())
-        files.write_npy(self.folder / "images.npy", images)
-        files.write_npy(self.folder / "image_scores.npy", image_scores)
-        negatives = self.sample[np.isfinite(self.sample)]
+        self.writer.write("images", 0, images)
+        self.writer.write("image_scores", 0, image_scores)
+        sample = self.writer.array("sample")
         distribution = {
-            "positive": self.positive_scores,
-            "negative, any": negatives,
-            "negative, hardest of image": self.caption_scores[:, 0],
+            "positive": self.writer.array("positive_scores"),
+            "negative, any": sample[np.isfinite(sample)],
+            "negative, hardest of image": self.writer.array("caption_scores")[:, 0],
             "negative, hardest of caption": image_scores[:, 0],
         }
         self.info["distribution"] = {name: np.quantile(v, QUANTILES).tolist() for name, v in distribution.items()}
-        for name in ("captions", "caption_scores", "positive_scores"):
-            getattr(self, name).flush()
-        files.write_json(self.folder / "mining.json", self.info)
-        old = out.with_name(out.name + ".old")
-        shutil.rmtree(old, ignore_errors=True)
-        if out.is_dir():
-            out.rename(old)
-        os.replace(self.folder, out)
-        shutil.rmtree(old, ignore_errors=True)
-        for spare in [out / "started.json", out / "sample.npy", *out.glob("state-*.npy")]:
-            spare.unlink()
-        return MiningResult.load(out)
+        self.mark()
+        files.write_json(self.writer.folder / "mining.json", self.info)
 
 
 def mine_embeddings(

@@ -18,7 +18,7 @@ from vsekit.data.views import ViewSettings, normalised
 from vsekit.encoders.base import ImageEncoder
 from vsekit.errors import UserError
 from vsekit.features.cache import stored_features
-from vsekit.features.store import weights_fingerprint
+from vsekit.features.fingerprints import weights_fingerprint
 from vsekit.models.model import VSE
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress

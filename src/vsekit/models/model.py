@@ -23,7 +23,7 @@ from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder, Tokenizer
 from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError, nearest
-from vsekit.features.store import weights_fingerprint
+from vsekit.features.fingerprints import weights_fingerprint
 from vsekit.files import atomic_path, fingerprint, write_json
 from vsekit.models.querybank import Querybank, remove_querybank
 from vsekit.models.settings import ModelSettings

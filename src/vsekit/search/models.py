@@ -19,7 +19,7 @@ from vsekit.data.decoding import MAX_PIXELS, PictureError, Source, decode
 from vsekit.data.text import Ragged
 from vsekit.data.views import ViewSettings, chosen_crops, cut, normalised, resized
 from vsekit.errors import UserError, missing_extra
-from vsekit.features.store import weights_fingerprint
+from vsekit.features.fingerprints import weights_fingerprint
 from vsekit.files import fingerprint
 from vsekit.models.embed import embed_captions
 from vsekit.models.model import STARTER, VSE, load_model, model_folder

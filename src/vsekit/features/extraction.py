@@ -1,0 +1,180 @@
+"""Extraction: every picture through a frozen encoder, into a feature store.
+
+A kill at any moment costs the last few seconds: the same call goes on where the marker in store.json stands, and ends
+with the same bytes as an extraction that was never stopped. A store made by another encoder, view or set of pictures is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vsekit.data.pairs import Picture
+from vsekit.data.pictures import PictureLoader
+from vsekit.data.views import ViewSettings, normalised
+from vsekit.errors import UserError
+from vsekit.features.fingerprints import contents_of, identities_of, weights_fingerprint
+from vsekit.features.store import MARKER, FeatureStore, other_features
+from vsekit.features.writer import ResumableWriter, as_json
+from vsekit.files import fingerprint, write_npy, write_text
+from vsekit.parts import Sets
+
+if TYPE_CHECKING:
+    from vsekit.encoders.base import ImageEncoder
+
+
+def extract(
+    encoder: ImageEncoder,
+    spec: dict[str, Any],
+    pictures: Sequence[Picture],
+    view: ViewSettings,
+    out: Path | str,
+    *,
+    batch_size: int = 8,
+    dtype: Literal["float16", "float32"] = "float32",
+    crops: int = 1,
+    keep_views: bool = False,
+    seed: int = 0,
+    skip_broken: bool = False,
+    workers: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> FeatureStore:
+    """Extracts the features of `pictures` into the folder `out`, or goes on with it, or finds it finished.
+
+    Args:
+        spec: the encoder's settings, for the stamp.
+        batch_size: crops the encoder reads at once; small batches are the fastest on CPUs.
+        crops: RC only: how many random crops of each picture to keep, to draw from when training.
+        keep_views: keep the crops of a fixed view (10C, or 1C with its mirror image) apart instead of averaging them.
+        skip_broken: finish without the pictures that cannot be read, instead of raising UserError with all of them.
+        progress: called with the rows done and their number.
+    """
+    out = Path(out)
+    if view.pixels != encoder.pixels:
+        raise UserError(
+            f"the view has {view.pixels} px, the encoder reads {encoder.pixels} px",
+            field="view.pixels",
+            remedy=f"Set view.pixels to {encoder.pixels} (and view.resize to at least that), or the encoder's pixels.",
+        )
+    ids = [picture.id for picture in pictures]
+    identities = identities_of(pictures)
+    made_by: dict[str, Any] = {
+        "encoder": as_json(spec),
+        "weights": weights_fingerprint(encoder),
+        "view": view.model_dump(mode="json"),
+        "dtype": dtype,
+        "crops": crops,
+        "seed": seed,
+        "pictures": {"count": len(ids), "fingerprint": fingerprint(ids, identities)},
+    }
+    kept = keep_views and view.deterministic and view.count > 1
+    made_by |= {"keep_views": True} if kept else {}
+    with ResumableWriter(out, MARKER, made_by, partial(other_features, out)) as writer:
+        header = writer.state
+        if header is not None and header.get("keep_views", False) != kept:
+            raise other_features(out, "keep_views", not kept, kept)
+        if header is None:
+            _refuse_unusable(ids)
+            write_text(out / "ids.txt", "".join(f"{id_}\n" for id_ in ids))
+            write_npy(out / "identities.npy", identities)
+            header = {"fingerprint": fingerprint(made_by), **made_by, "batch_size": batch_size}
+            header |= {"axes": None, "rows": 0, "broken": {}, "done": False}
+        _fill(encoder, pictures, view, writer, header, workers, progress)
+        if not header["done"] and (skip_broken or not header["broken"]):
+            header["done"] = True
+            writer.mark(header)
+    if header["broken"] and not skip_broken:
+        listed = "\n".join(f"    {id_}: {reason}" for id_, reason in header["broken"].items())
+        raise UserError(
+            f"{len(header['broken'])} of {len(ids)} pictures cannot be read:\n{listed}",
+            file=out,
+            remedy="Mend them or take them out and start afresh, or finish at once without them: --skip-broken.",
+        )
+    return FeatureStore.open(out)
+
+
+def _fill(
+    encoder: ImageEncoder,
+    pictures: Sequence[Picture],
+    view: ViewSettings,
+    writer: ResumableWriter,
+    header: dict[str, Any],
+    workers: int,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Writes the rows from `header["rows"]` on, and moves that marker once they are safely on the disk."""
+    # A row's last bits can depend on the batch it was computed in: after a kill, the batches must be the same.
+    size, crops, total = header["batch_size"], header["crops"], len(pictures)
+    apart = ["crop"] if crops > 1 else ["view"] if header.get("keep_views") else []
+    starts = range(header["rows"], total, size)
+    loader = PictureLoader(pictures, view, broken="replace", workers=workers, crops=crops)
+    batches = ((np.arange(s, min(s + size, total)), np.random.default_rng([header["seed"], s])) for s in starts)
+    with _evaluating(encoder):
+        for start, loaded in zip(starts, loader.prefetch(batches)):
+            rows = _encoded(encoder, loaded.pixels, size, keep_crops=bool(apart))
+            rows["features"] = rows["features"].astype(header["dtype"])
+            rows["contents"] = contents_of(pictures[start : start + len(loaded.shown)])
+            for b in np.flatnonzero(loaded.shown != np.arange(start, start + len(loaded.shown))):
+                id_ = pictures[start + int(b)].id
+                header["broken"][id_] = loader.broken[id_]
+                for array in rows.values():
+                    array[b] = 0
+            if header["axes"] is None:
+                writer.reserve({name: (array.dtype, (total, *array.shape[1:])) for name, array in rows.items()})
+                middle = {4: [*apart, "place"], 3: apart or ["place"], 2: []}
+                header["axes"] = ["picture", *middle[rows["features"].ndim], "feature"]
+            for name, array in rows.items():
+                if name != "contents" or writer.has(name):  # one that an earlier version began has none
+                    writer.write(name, start, array)
+            header["rows"] = start + len(loaded.shown)
+            if header["rows"] == total or writer.due:
+                writer.mark(header)
+            if progress is not None:
+                progress(header["rows"], total)
+
+
+@contextmanager
+def _evaluating(encoder: ImageEncoder) -> Iterator[None]:
+    training = encoder.training
+    encoder.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        encoder.train(training)
+
+
+def _encoded(encoder: ImageEncoder, pixels: Tensor, size: int, *, keep_crops: bool) -> dict[str, np.ndarray]:
+    """(B, V, 3, P, P) uint8 → the rows of each array. Crops are kept apart or averaged."""
+    device = next(encoder.parameters()).device
+    found: list[tuple[Sets, Tensor | None]] = []
+    for part in pixels.flatten(0, 1).split(size):
+        prepared = normalised(part.to(device), encoder.mean, encoder.std)
+        regions = getattr(encoder, "regions", None)
+        found.append(regions(prepared) if regions is not None else (encoder(prepared), None))
+    vectors = torch.cat([sets.vectors for sets, _ in found])
+    mask = torch.cat([sets.mask for sets, _ in found])
+    vectors = vectors.masked_fill(~mask[:, :, None], 0).unflatten(0, pixels.shape[:2])  # (B, V, N, d)
+    vectors = vectors if keep_crops else vectors.mean(1)
+    rows = {"features": vectors.squeeze(-2) if vectors.shape[-2] == 1 else vectors}
+    boxes = [box for _, box in found if box is not None]
+    if boxes:
+        if pixels.shape[1] > 1:
+            raise UserError("regions need one crop of each picture", field="view", remedy="Use 1C without flip.")
+        rows |= {"boxes": torch.cat(boxes), "lengths": mask.sum(1).to(torch.int32)}
+    return {name: tensor.cpu().numpy() for name, tensor in rows.items()}
+
+
+def _refuse_unusable(ids: list[str]) -> None:
+    if not ids:
+        raise UserError("there are no pictures to extract features from")
+    if len(set(ids)) < len(ids) or any("\n" in id_ for id_ in ids):
+        raise UserError("picture ids must be unique and without line breaks")
