@@ -36,6 +36,22 @@ def test_1k_is_the_mean_of_five_sequential_folds(embeddings: tuple[np.ndarray, n
     assert (found.n_images, found.n_captions) == (5000, 10_000)
 
 
+def test_1k_ranks_as_many_whole_folds_as_there_are_and_says_so(embeddings: tuple[np.ndarray, np.ndarray]) -> None:
+    images, captions = embeddings[0][:2407], embeddings[1][: 2 * 2407]
+    groups = GROUPS[0][:2407], GROUPS[1][: 2 * 2407]
+    found = evaluate(InnerProduct(images, captions), *groups, protocol="1k")
+    folds = [
+        evaluate(InnerProduct(images[f : f + 1000], captions[2 * f : 2 * f + 2000]), GROUPS[0][:1000], GROUPS[1][:2000])
+        for f in (0, 1000)
+    ]
+    assert found.rsum == pytest.approx(np.mean([f.rsum for f in folds]))
+    assert (len(found.folds), found.n_images, found.n_captions) == (2, 2000, 4000)
+    assert "protocol 1k (2 folds of 1000)" in found.table()[-1]
+    single = evaluate(InnerProduct(images[:1001], captions[:2002]), GROUPS[0][:1001], GROUPS[1][:2002], protocol="1k")
+    assert "protocol 1k (1 fold of 1000)" in single.table()[-1]
+    assert single.rsum == folds[0].rsum
+
+
 def test_captions_in_any_order_find_their_fold(embeddings: tuple[np.ndarray, np.ndarray]) -> None:
     images, captions = embeddings
     order = np.random.default_rng(1).permutation(10_000)

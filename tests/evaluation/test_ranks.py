@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,9 @@ from vsekit.errors import UserError
 from vsekit.evaluation.metrics import per_query, query_ranks
 from vsekit.evaluation.positives import Positives
 from vsekit.evaluation.ranks import Ranks, count_ranks, ranks
+from vsekit.similarity.base import Similarity
+from vsekit.similarity.cosine import Cosine
+from vsekit.similarity.inner_product import InnerProduct
 
 
 class Table:
@@ -141,3 +146,19 @@ def test_progress_ends_with_the_whole_matrix() -> None:
     ranks(np.eye(10), np.eye(10), groups, groups, block=9, progress=lambda *at: told.append(at))
     assert told == sorted(told)
     assert told[-1] == (100, 100)
+
+
+@pytest.mark.parametrize("similarity", [Cosine(), InnerProduct(), None])
+def test_arrays_memory_maps_and_tensors_rank_alike(tmp_path: Path, similarity: Similarity | None) -> None:
+    rng = np.random.default_rng(0)
+    images, captions = (rng.standard_normal((n, 4)) for n in (6, 12))
+    groups = np.arange(6), np.repeat(np.arange(6), 2)
+    np.save(tmp_path / "images.npy", images)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    scores = images @ captions.T
+    if isinstance(similarity, Cosine):
+        scores /= np.linalg.norm(images, axis=1)[:, None] * np.linalg.norm(captions, axis=1)
+    expected = all_ranks(scores, groups[0][:, None] == groups[1])
+    for given in (images, images.astype(np.float32), mapped, torch.from_numpy(images)):
+        other = torch.from_numpy(captions) if isinstance(given, torch.Tensor) else captions
+        assert np.array_equal(both(ranks(given, other, *groups, score=similarity))[0], expected)

@@ -76,7 +76,13 @@ class Metrics:
                 lines.append("".join([" " * 16, *(f"{_interval(self.ci[key][n]):>9}" for n in names)]))
         interval = "" if self.ci is None else f" ({_interval(self.ci['rsum'])})"
         sizes = f"{self.n_images} images × {self.n_captions} captions"
-        return [*lines, f"rsum {self.rsum:.1f}{interval}, protocol {self.protocol}, {sizes}"]
+        return [*lines, f"rsum {self.rsum:.1f}{interval}, protocol {self.protocol}{self.of_folds}, {sizes}"]
+
+    @property
+    def of_folds(self) -> str:
+        """How many folds were averaged, in words; nothing where the protocol has none."""
+        number = len(self.folds)
+        return f" ({number} fold{'s' * (number > 1)} of {self.folds[0].n_images})" if number else ""
 
 
 _TITLES = {"medr": "Med r", "meanr": "Mean r", "map_at_r": "mAP@R", "rprecision": "R-Prec"}

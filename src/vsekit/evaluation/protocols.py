@@ -4,7 +4,8 @@
 |-------------|-------------------------------------------------------------------------------------------------|
 | `full`      | everything with everything                                                                      |
 | `5k`        | the first 5,000 images and their captions (COCO's 5K test)                                      |
-| `1k`        | five sequential folds of 1,000 images and their captions, every number averaged over the folds  |
+| `1k`        | five sequential folds of 1,000 images and their captions, every number averaged over the folds; |
+|             | of fewer than 5,000 images as many whole folds as there are                                     |
 | `1k-single` | the first of these folds alone                                                                  |
 | `person`    | everything; groups are persons, any image of the person is right (CUHK-PEDES)                   |
 """
@@ -25,7 +26,7 @@ from vsekit.progress import Update
 
 Protocol = Literal["full", "5k", "1k", "1k-single", "person"]
 
-#: Images in a fold, and number of folds.
+#: Images in a fold, and the most folds.
 _FOLDS: dict[str, tuple[int, int]] = {"5k": (5000, 1), "1k": (1000, 5), "1k-single": (1000, 1)}
 
 
@@ -48,12 +49,7 @@ def evaluate(
         ties: see `metrics`.
         progress: told how many scores of how many are done.
     """
-    if ties not in get_args(Ties):
-        raise UserError(
-            f"no tie rule '{ties}'{nearest(ties, get_args(Ties))}",
-            field="ties",
-            remedy=f"There are: {', '.join(get_args(Ties))}.",
-        )
+    check_ties(ties)
     image_groups, caption_groups = np.asarray(image_groups), np.asarray(caption_groups)
     folds = _folds(protocol, image_groups, caption_groups)
     sizes = [len(images) * len(captions) for images, captions in folds]
@@ -68,7 +64,7 @@ def evaluate(
         positives = Positives.by_groups(image_groups[images], caption_groups[captions])
         found = count_ranks(scores if whole else Taken(scores, images, captions), positives, block=block, progress=tell)
         results.append(metrics(found, protocol=protocol, ks=ks, ties=ties))
-    return results[0] if len(results) == 1 else average(results)
+    return average(results) if protocol == "1k" else results[0]
 
 
 def average(folds: Sequence[Metrics]) -> Metrics:
@@ -89,28 +85,50 @@ def average(folds: Sequence[Metrics]) -> Metrics:
     )
 
 
-def _folds(protocol: str, image_groups: np.ndarray, caption_groups: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    n = len(image_groups)
+def check_ties(ties: str) -> None:
+    """UserError unless there is such a tie rule."""
+    if ties not in get_args(Ties):
+        raise UserError(
+            f"no tie rule '{ties}'{nearest(ties, get_args(Ties))}",
+            field="ties",
+            remedy=f"There are: {', '.join(get_args(Ties))}.",
+        )
+
+
+def check_protocol(protocol: str, image_groups: np.ndarray | None = None) -> None:
+    """UserError unless there is such a protocol, and it fits these images; cheap, to be asked before they are encoded."""
     if protocol not in get_args(Protocol):
         raise UserError(
             f"no protocol '{protocol}'{nearest(protocol, get_args(Protocol))}",
             field="protocol",
             remedy=f"There are: {', '.join(get_args(Protocol))}.",
         )
-    if protocol == "person" and len(np.unique(image_groups)) == n:
+    if image_groups is None:
+        return
+    if protocol == "person" and len(np.unique(image_groups)) == len(image_groups):
         raise UserError(
             "every image is a person of its own",
             field="protocol",
             remedy="Person search needs groups: give all images and captions of a person the same one.",
         )
-    if protocol not in _FOLDS:
-        return [(np.arange(n), np.arange(len(caption_groups)))]
-    size, number = _FOLDS[protocol]
-    if n < size * number:
+    if len(image_groups) < fewest_images(protocol):
         raise UserError(
-            f"{n} images are too few for '{protocol}', which ranks {number} × {size}",
+            f"{len(image_groups)} images are too few for '{protocol}', which ranks {fewest_images(protocol)} at a time",
             field="protocol",
             remedy="Use 'full', which ranks everything with everything.",
         )
-    folds = [np.arange(f * size, (f + 1) * size) for f in range(number)]
+
+
+def fewest_images(protocol: str) -> int:
+    """Images a protocol can't do without: those of one fold."""
+    return _FOLDS.get(protocol, (1, 1))[0]
+
+
+def _folds(protocol: str, image_groups: np.ndarray, caption_groups: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    check_protocol(protocol, image_groups)
+    n = len(image_groups)
+    if protocol not in _FOLDS:
+        return [(np.arange(n), np.arange(len(caption_groups)))]
+    size, most = _FOLDS[protocol]
+    folds = [np.arange(f * size, (f + 1) * size) for f in range(min(most, n // size))]
     return [(images, np.flatnonzero(np.isin(caption_groups, image_groups[images]))) for images in folds]

@@ -177,10 +177,14 @@ def as_slice(index: np.ndarray) -> Index:
     return index
 
 
+def _tensor(side: Array) -> Tensor:
+    return side if isinstance(side, Tensor) else _rows(side, slice(None))
+
+
 def scorer(images: Any, captions: Any, similarity: Any = None) -> Scorer:
     """The fastest scorer for a similarity (a module, or any callable on blocks); None is the inner product."""
     if similarity is None:
         return InnerProduct(images, captions)
     if getattr(similarity, "inner_product", False):
-        return InnerProduct(similarity.prepare_images(images), similarity.prepare_captions(captions))
+        return InnerProduct(similarity.prepare_images(_tensor(images)), similarity.prepare_captions(_tensor(captions)))
     return Pairwise(similarity, images, captions)

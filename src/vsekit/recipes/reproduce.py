@@ -15,7 +15,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -24,6 +24,7 @@ from vsekit import recipes
 from vsekit.data.pairs import Pairs
 from vsekit.errors import UserError, nearest
 from vsekit.evaluation.metrics import Metrics
+from vsekit.evaluation.protocols import check_protocol, fewest_images
 from vsekit.outside import trusting
 from vsekit.parts import settings_error
 from vsekit.progress import QUIET, Progress
@@ -32,8 +33,6 @@ from vsekit.training.settings import RunSettings
 
 COLUMNS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r"}
 WAYS = {"i2t": "image → text", "t2i": "text → image"}
-#: Pictures a protocol ranks; asked before days of training rather than after.
-PICTURES = {"1k": 5000, "5k": 5000, "1k-single": 1000}
 #: Between repetitions, so that the seeds of an ensemble (0 and 1) never meet those of another repetition.
 SEED_STEP = 100
 
@@ -97,6 +96,7 @@ class Reproduced:
         """A plain table: published, measured and their difference, both ways."""
         row, times, models = self.row, len(self.metrics), len(self.runs[0])
         title = f"{row.id}: {row.method}, {datasets.dataset(row)} {self.split}, protocol {self.protocol}"
+        title += self.metrics[0].of_folds
         title += f", {models} models averaged" * (models > 1) + f", mean of {times} seeds" * (times > 1)
         lines = [title, " " * 28 + "".join(f"{name:>8}" for name in COLUMNS.values())]
         kinds = {"published": row.published, "measured": self.measured, "difference": self.difference}
@@ -139,16 +139,12 @@ def reproduce(
     Raises UserError, with a paragraph on how to lay the data out, when they are missing or lack what a row needs.
     """
     from vsekit.evaluation.models import score_runs
-    from vsekit.evaluation.protocols import Protocol, evaluate
+    from vsekit.evaluation.protocols import evaluate
     from vsekit.evaluation.scorers import Average
     from vsekit.training.loop import train
 
-    if protocol is not None and protocol not in get_args(Protocol):
-        raise UserError(
-            f"no protocol '{protocol}'{nearest(protocol, get_args(Protocol))}",
-            field="--protocol",
-            remedy=f"There are: {', '.join(get_args(Protocol))}.",
-        )
+    if protocol is not None:
+        check_protocol(protocol)
     rows = [recipes.find(name) for name in row_ids]
     plans = [[Plan.of(row, out, sets, n * SEED_STEP) for n in range(seeds)] for row in rows]
     _refuse_unknown_stages(sets, plans)
@@ -349,8 +345,9 @@ def _lacking(run: Run, pairs: Pairs, measured: str, protocol: str) -> str | None
     for split in (run.settings.data.train, run.settings.data.val, measured):
         if split not in have:
             return f"no split '{split}' in this collection (it has {', '.join(have)})"
-    if have[measured] < PICTURES.get(protocol, 0):
-        return f"protocol {protocol} ranks {PICTURES[protocol]} pictures, and split '{measured}' has {have[measured]}"
+    if have[measured] < fewest_images(protocol):
+        fewest = fewest_images(protocol)
+        return f"protocol {protocol} ranks {fewest} pictures, and split '{measured}' has {have[measured]}"
     if protocol == "person" and len({picture.group for picture in pairs.pictures}) == len(pairs.pictures):
         return "every picture of this collection is a person of its own"
     return None
