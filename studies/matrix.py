@@ -38,8 +38,8 @@ from vsekit.data.readers import read
 from vsekit.data.views import view_settings
 from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError
+from vsekit.evaluation.meeting import score_runs
 from vsekit.evaluation.metrics import Metrics, query_ranks
-from vsekit.evaluation.models import score_runs
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.scorers import Average
 from vsekit.features.extraction import extract

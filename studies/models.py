@@ -19,8 +19,8 @@ import torch
 from vsekit import recipes
 from vsekit.data.pairs import Pairs
 from vsekit.diagnostics.galleries import Retrieval, gallery
+from vsekit.evaluation.meeting import embedded, model_scorer
 from vsekit.evaluation.metrics import Metrics
-from vsekit.evaluation.models import embedded, model_scorer
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.scorers import Average, Scorer
 from vsekit.evaluation.significance import confidence

@@ -21,8 +21,8 @@ import torch
 from vsekit import recipes
 from vsekit.data.readers import read
 from vsekit.data.scenes import holds, write_scenes
+from vsekit.evaluation.meeting import score_runs
 from vsekit.evaluation.metrics import chance_level
-from vsekit.evaluation.models import score_runs
 from vsekit.evaluation.positives import Positives
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.significance import confidence

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from vsekit.cli.options import read_pairs
 from vsekit.data.pairs import Pairs
 from vsekit.data.scenes import holds
 from vsekit.data.text import Ragged, tokenize
-from vsekit.evaluation.models import embedded, model_scorer
+from vsekit.evaluation.meeting import embedded, model_scorer
+from vsekit.features.reading import Reading
 from vsekit.models.embed import embed_captions
 from vsekit.models.model import load_model
 from vsekit.search.calibration import Calibration, calibrate
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--topics", default="")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    pairs = read_pairs(given.data, None, None, None, given.features, given.split)
+    pairs = Reading(given.data, features=given.features).pairs(given.split)
     if given.what == "calibration":
         calibration(given.runs[0], pairs, [topic for topic in given.topics.split(",") if topic])
     else:

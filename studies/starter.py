@@ -13,7 +13,7 @@ from pathlib import Path
 
 from vsekit import recipes
 from vsekit.data.readers import read
-from vsekit.evaluation.models import embedded, model_scorer
+from vsekit.evaluation.meeting import embedded, model_scorer
 from vsekit.evaluation.protocols import evaluate
 from vsekit.files import write_json, write_text
 from vsekit.memory import keep_freed_memory

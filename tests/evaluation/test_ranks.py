@@ -159,6 +159,6 @@ def test_arrays_memory_maps_and_tensors_rank_alike(tmp_path: Path, similarity: S
     if isinstance(similarity, Cosine):
         scores /= np.linalg.norm(images, axis=1)[:, None] * np.linalg.norm(captions, axis=1)
     expected = all_ranks(scores, groups[0][:, None] == groups[1])
-    for given in (images, images.astype(np.float32), mapped, torch.from_numpy(images)):
-        other = torch.from_numpy(captions) if isinstance(given, torch.Tensor) else captions
-        assert np.array_equal(both(ranks(given, other, *groups, score=similarity))[0], expected)
+    for side in (images, images.astype(np.float32), mapped, torch.from_numpy(images)):
+        other = torch.from_numpy(captions) if isinstance(side, torch.Tensor) else captions
+        assert np.array_equal(both(ranks(side, other, *groups, score=similarity))[0], expected)

@@ -8,7 +8,7 @@ import torch
 from tests.training.conftest import TINY, write_precomputed
 
 from vsekit.data.readers import read
-from vsekit.evaluation.models import embedded
+from vsekit.evaluation.meeting import embedded
 from vsekit.models.model import VSE
 from vsekit.parts import merged
 from vsekit.training.settings import RunSettings

@@ -14,7 +14,7 @@ from tests.models.conftest import CNN, WORDS, settings
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.views import ViewSettings
 from vsekit.errors import UserError
-from vsekit.features.store import extract
+from vsekit.features.extraction import extract
 from vsekit.models.embed import embed_images
 from vsekit.models.inputs import FeatureInputs, PixelInputs, image_inputs
 from vsekit.models.model import VSE

@@ -10,7 +10,7 @@ from tests.training.conftest import TINY, write_precomputed
 
 from vsekit.data.readers import read
 from vsekit.errors import UserError
-from vsekit.evaluation.models import embedded, model_scorer, score_runs
+from vsekit.evaluation.meeting import embedded, model_scorer, score_runs
 from vsekit.evaluation.scorers import InnerProduct, Less
 from vsekit.models.model import load_model
 from vsekit.models.querybank import FILE, Querybank, QuerybankSettings, hubness

@@ -17,7 +17,7 @@ from vsekit.cli import app
 from vsekit.cli import reproduce as _registers_itself  # noqa: F401
 from vsekit.data.readers import read
 from vsekit.errors import UserError
-from vsekit.evaluation.models import embedded
+from vsekit.evaluation.meeting import embedded
 from vsekit.models.model import load_model
 from vsekit.recipes import datasets
 from vsekit.recipes.reproduce import WAYS, Plan, Run, reproduce

@@ -17,7 +17,7 @@ from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError
-from vsekit.evaluation.models import embedded, score_runs
+from vsekit.evaluation.meeting import embedded, score_runs
 from vsekit.features.extraction import extract
 from vsekit.models.embedder import Embedder
 from vsekit.models.model import VSE, load_model

@@ -8,7 +8,7 @@ from tests.training.conftest import TINY, write_precomputed
 
 from vsekit import recipes
 from vsekit.data.readers import read
-from vsekit.evaluation.models import score_runs
+from vsekit.evaluation.meeting import score_runs
 from vsekit.evaluation.protocols import evaluate
 from vsekit.parts import merged
 from vsekit.recipes.reproduce import Reproduced

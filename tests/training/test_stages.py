@@ -11,7 +11,7 @@ import torch
 from tests.training.conftest import TINY
 
 from vsekit.data.readers import read
-from vsekit.evaluation.models import embedded
+from vsekit.evaluation.meeting import embedded
 from vsekit.mining.mine import MiningResult
 from vsekit.models.model import load_model
 from vsekit.parts import merged

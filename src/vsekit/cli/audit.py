@@ -8,19 +8,7 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import (
-    Columns,
-    DataPath,
-    Features,
-    Format,
-    Images,
-    Json,
-    Quiet,
-    Trust,
-    examples,
-    print_json,
-    read_pairs,
-)
+from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, examples, print_json, spread
 
 
 @app.command(
@@ -28,11 +16,14 @@ from vsekit.cli.options import (
         "vse audit runs/catalogue --data catalogue.csv",
         "vse audit runs/catalogue --data catalogue.csv --margin 0.1 --top 500 --out look.html",
         "vse audit runs/catalogue --data catalogue.csv --json | jq '.pairs[] | select(.reason == \"false-negative\")'",
-    ),
+    )
 )
+@spread
 def audit(
     run: Annotated[Path, typer.Argument(help="A run or model folder.")],
     data: DataPath,
+    reading: ReadingOptions,
+    output: OutputOptions,
     split: Annotated[str, typer.Option("--split", help="Which split to look through.")] = "train",
     margin: Annotated[
         float, typer.Option(help="How far a foreign caption scores above a picture's best own one.")
@@ -41,23 +32,15 @@ def audit(
     cosine: Annotated[float, typer.Option(help="From which cosine of embeddings pictures count as duplicates.")] = 0.98,
     top: Annotated[int, typer.Option(min=1, help="Findings listed of each kind.")] = 100,
     out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("audit.html"),
-    features: Features = None,
-    format: Format = None,
-    images: Images = None,
-    columns: Columns = None,
-    trust: Trust = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """List what is likely mislabelled, with pictures: false negatives, captions that don't fit, duplicates."""
     from vsekit.diagnostics.audit import audit_run
-    from vsekit.progress import Progress
     from vsekit.report.audit import write_audit
 
-    pairs = read_pairs(data, format, images, columns, features).split(split)
-    found = audit_run(run, pairs, margin=margin, gap=gap, cosine=cosine, progress=Progress(quiet=quiet))
+    pairs = reading.of(data).pairs(split)
+    found = audit_run(run, pairs, margin=margin, gap=gap, cosine=cosine, progress=output.progress)
     write_audit(found, out, top)
-    if json:
+    if output.json:
         print_json(found.to_dict(top))
         return
     for name, count in found.counts.items():

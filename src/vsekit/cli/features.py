@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import Columns, DataPath, Format, Images, Json, Quiet, examples, print_json, read_pairs
+from vsekit.cli.options import Columns, DataPath, Format, Images, Json, Quiet, columns_dict, examples, print_json
 
 
 @app.command(
@@ -66,6 +66,7 @@ def features(
     from vsekit.encoders.text import text_encoder_settings
     from vsekit.errors import UserError
     from vsekit.features.extraction import extract
+    from vsekit.features.reading import Reading
     from vsekit.features.texts import extract_splits
     from vsekit.outside import trusting
     from vsekit.parts import apply_sets
@@ -77,9 +78,7 @@ def features(
     with trusting():  # a person named it
         spec = apply_sets({"kind": encoder}, sets or [])
         settings = (text_encoder_settings if of_captions else encoder_settings)(spec)
-    pairs = read_pairs(data, format, images, columns, None)
-    if split:
-        pairs = pairs.split(*split)
+    pairs = Reading(data, format, images, columns_dict(columns)).pairs(*(split or []))
     if of_captions:
         stores = extract_splits(settings, pairs, out, Progress(quiet=quiet))
         if json:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from vsekit.data.pairs import Pairs
-    from vsekit.evaluation.scorers import Scorer
+    from vsekit.evaluation.meeting import Source
+    from vsekit.features.reading import Reading
     from vsekit.progress import Progress
 
 DataPath = Annotated[Path, typer.Option("--data", help="A collection: a file or a folder in any format vsekit reads.")]
@@ -86,61 +87,87 @@ def columns_dict(columns: str | None) -> dict[str, str] | None:
     return {role: name for role, _, name in pairs}
 
 
-def read_pairs(
-    data: Path, format: str | None, images: Path | None, columns: str | None, features: Path | None, *splits: str
-) -> Pairs:
-    """The collection that --data, --format, --images, --columns and --features name, or only some splits of it."""
-    from vsekit.data.readers import read
-    from vsekit.features.store import FeatureStore
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How --data is read, and whether models may name code to be run."""
 
-    pairs = read(data, format=format, columns=columns_dict(columns), images=images)
-    if splits:
-        pairs = pairs.split(*splits)
-    if features is None:
-        return pairs
-    store = FeatureStore.open(features)
-    store.check(pictures=pairs.pictures)
-    return store.attach(pairs)
+    features: Features = None
+    format: Format = None
+    images: Images = None
+    columns: Columns = None
+    trust: Trust = False
 
+    def of(self, data: Path) -> Reading:
+        from vsekit.features.reading import Reading
 
-class Scored(NamedTuple):
-    """A scorer with the groups of its images and captions; the collection, unless embeddings were given."""
-
-    scores: Scorer
-    image_groups: np.ndarray
-    caption_groups: np.ndarray
-    pairs: Pairs | None
+        return Reading(data, self.format, self.images, columns_dict(self.columns), self.features)
 
 
-def read_scores(
-    runs: list[Path] | None,
-    data: Path | None,
-    split: str,
-    source: tuple[str | None, Path | None, str | None, Path | None],
-    embeddings: tuple[Path | None, Path | None, str, int, Path | None, Path | None],
-    progress: Progress,
-    plain: bool = False,
-) -> Scored:
-    """Scores and groups of images and captions: of runs on a split of a collection, or of embeddings made elsewhere.
+@dataclass(frozen=True)
+class EmbeddingOptions:
+    """Embeddings made elsewhere, in place of runs."""
 
-    Args:
-        source: --format, --images, --columns, --features.
-        embeddings: --image-embeddings, --caption-embeddings, --similarity, --captions-per-image and the two groups.
-        plain: without querybanks.
-    """
+    image_embeddings: ImageEmbeddings = None
+    caption_embeddings: CaptionEmbeddings = None
+    captions_per_image: CaptionsPerImage = 5
+    image_groups: ImageGroups = None
+    caption_groups: CaptionGroups = None
+    similarity: SimilarityOption = "cosine"
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    json: Json = False
+    quiet: Quiet = False
+
+    @property
+    def progress(self) -> Progress:
+        from vsekit.progress import Progress
+
+        return Progress(quiet=self.quiet)
+
+
+def spread(function: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters of a group's type (a dataclass of options) are that group's options."""
+    parameters, groups = [], {}
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if is_dataclass(hints[name]):
+            groups[name] = group = hints[name]
+            options = get_type_hints(group, include_extras=True)
+            flat = [(option.name, option.default, options[option.name]) for option in fields(group)]
+        else:
+            flat = [(name, parameter.default, hints[name])]
+        parameters += [
+            inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for option, default, kind in flat
+        ]
+
+    def command(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
+        function(**values)
+
+    command.__name__, command.__doc__, command.__module__ = function.__name__, function.__doc__, function.__module__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def read_source(
+    runs: list[Path] | None, data: Path | None, split: str, reading: ReadingOptions, given: EmbeddingOptions
+) -> Source:
+    """Runs on a split of a collection, or embeddings made elsewhere."""
     from vsekit.errors import UserError
-    from vsekit.evaluation.external import load_pairing, load_scorer
-    from vsekit.evaluation.models import score_runs
+    from vsekit.evaluation.external import Embeddings
+    from vsekit.evaluation.meeting import RunsOnData
 
-    image_file, caption_file, similarity, per_image, image_groups, caption_groups = embeddings
-    if image_file and caption_file and not runs and not data:
-        scores = load_scorer(image_file, caption_file, similarity)  # type: ignore[arg-type]
-        groups = load_pairing(scores, per_image, image_groups, caption_groups, (image_file, caption_file))
-        return Scored(scores, *groups, None)
-    if runs and data and not (image_file or caption_file):
-        pairs = read_pairs(data, *source, split)
-        scores = score_runs(runs, pairs, progress, plain=plain)
-        return Scored(scores, pairs.picture_groups, pairs.caption_groups, pairs)
+    files = given.image_embeddings, given.caption_embeddings
+    if files[0] and files[1] and not runs and not data:
+        more = (given.captions_per_image, given.similarity, given.image_groups, given.caption_groups)
+        return Embeddings(files[0], files[1], *more)  # type: ignore[arg-type]
+    if runs and data and not any(files):
+        return RunsOnData(runs, reading.of(data).pairs(split), split)
     raise UserError(
         "give RUN … and --data, or --image-embeddings and --caption-embeddings", remedy="--help shows examples of both."
     )

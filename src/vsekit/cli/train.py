@@ -17,9 +17,9 @@ from vsekit.cli.options import (
     Json,
     Quiet,
     Trust,
+    columns_dict,
     examples,
     print_json,
-    read_pairs,
 )
 
 
@@ -64,6 +64,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a model: RECIPE on a collection, into a run folder that can be resumed, evaluated and used."""
+    from vsekit.features.reading import Reading
     from vsekit.features.store import FeatureStore
     from vsekit.progress import Progress
     from vsekit.recipes import load_settings
@@ -73,7 +74,7 @@ def train(
     settings = load_settings(recipe, [*(sets or []), *([f"seed={seed}"] if seed is not None else [])])
     wanted = settings.data
     splits = (wanted.train, wanted.val, *(["restval"] if wanted.restval else [])) if features else ()
-    pairs = read_pairs(data, format, images, columns, features, *splits)
+    pairs = Reading(data, format, images, columns_dict(columns), features).pairs(*splits)
     progress = Progress(quiet=quiet)
     end = run(
         settings,

@@ -13,11 +13,12 @@ import torch
 from vsekit.data.pairs import Pairs, Picture
 from vsekit.data.readers import read
 from vsekit.data.scenes import holds, write_scenes
+from vsekit.evaluation.meeting import meet
 from vsekit.evaluation.metrics import Metrics, chance_level
-from vsekit.evaluation.models import embedded, model_scorer
 from vsekit.evaluation.positives import Positives
 from vsekit.evaluation.protocols import evaluate
-from vsekit.mining.mine import MiningResult, mine_scores
+from vsekit.mining.mine import MiningResult
+from vsekit.mining.run import mine_met
 from vsekit.models.model import VSE, load_model
 from vsekit.progress import QUIET, Progress
 from vsekit.recipes import load_settings
@@ -139,18 +140,14 @@ def demo(
 
 
 def _measured(model: VSE, test: Pairs) -> tuple[Metrics, np.ndarray]:
-    images, captions = embedded(model, test)
-    metrics = evaluate(model_scorer(model, images, captions), test.picture_groups, test.caption_groups)
-    return metrics, model.similarity(images, captions).numpy()
+    met = meet(model, test)
+    return evaluate(met.scores, *met.groups), model.similarity(met.images, met.captions).numpy()
 
 
 def _mined(model: VSE, pairs: Pairs, out: Path, progress: Progress) -> MiningResult:
     """The hardest captions of every training picture, and the hardest pictures of every caption."""
     shutil.rmtree(out, ignore_errors=True)
-    scores = model_scorer(model, *embedded(model, pairs))
-    with progress.bar("Mining") as bar:
-        own = Positives.by_groups(pairs.picture_groups, pairs.caption_groups).i2t
-        return mine_scores(scores, own, out, top_captions=50, top_images=10, progress=bar)
+    return mine_met(meet(model, pairs, plain=True), out, top_captions=50, top_images=10, progress=progress)
 
 
 def _spread(n: int, count: int) -> list[int]:

@@ -13,9 +13,8 @@ from vsekit.diagnostics.duplicates import Duplicate, duplicate_captions, duplica
 from vsekit.diagnostics.false_negatives import FalseNegative, false_negatives
 from vsekit.diagnostics.low_captions import LowCaption, low_captions
 from vsekit.errors import UserError
-from vsekit.evaluation.models import embedded, model_scorer
+from vsekit.evaluation.meeting import RunsOnData
 from vsekit.evaluation.scorers import Scorer
-from vsekit.models.model import load_model
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress
 
@@ -110,10 +109,11 @@ def audit(
 
 def audit_run(run: Path | str, pairs: Pairs, *, progress: Progress = QUIET, **thresholds: float) -> Audit:
     """Audits a split with the model of a run (or a model folder). Thresholds as in `audit`."""
-    model = load_model(run)
-    images, captions = embedded(model, pairs, progress=progress)
-    scorer = model_scorer(model, images, captions)
-    return audit(scorer, pairs, pooled(images), progress=progress, **thresholds)
+    source = RunsOnData([run], pairs)
+    source.check()
+    # Plain: of the training split, a querybank's queries are the very captions and pictures to be judged.
+    met = source.meet(plain=True, progress=progress)
+    return audit(met.scores, pairs, pooled(met.images), progress=progress, **thresholds)
 
 
 def pooled(embedding: Any) -> np.ndarray:

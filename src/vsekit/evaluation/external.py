@@ -8,16 +8,18 @@ group numbers. Files are memory-mapped and never unpickled.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from vsekit.errors import UserError, nearest
+from vsekit.evaluation.meeting import Meeting
 from vsekit.evaluation.metrics import KS, Metrics, Ties
-from vsekit.evaluation.protocols import Protocol, evaluate
+from vsekit.evaluation.protocols import Protocol, check_protocol, evaluate
 from vsekit.evaluation.scorers import InnerProduct, Pairwise, Scorer
-from vsekit.progress import Update
+from vsekit.progress import QUIET, Progress, Update
 
 SimilarityName = Literal["cosine", "inner_product", "order"]
 _ROWS = 4096  # rows looked at together, to keep memory small
@@ -78,7 +80,7 @@ def load_groups(path: Path | str, rows: int) -> np.ndarray:
 
 def load_scorer(
     image_embeddings: Path | str, caption_embeddings: Path | str, similarity: SimilarityName = "cosine"
-) -> Scorer:
+) -> InnerProduct | Pairwise:
     """The scorer of two files of embeddings under a similarity by name."""
     images, captions = (
         load_embeddings(path, unit=similarity == "cosine") for path in (image_embeddings, caption_embeddings)
@@ -141,6 +143,43 @@ def _remedy(scores: Scorer, per_image: int, files: tuple[Path | str, Path | str]
     return "Give --image-groups and --caption-groups, two .npy files of integers, equal where they belong together."
 
 
+@dataclass(frozen=True)
+class Embeddings:
+    """Two `.npy` files of embeddings, and how they belong together.
+
+    Attributes:
+        captions_per_image: rows of the caption file that belong to one row of the image file, standing together.
+        similarity: "cosine" (rows are scaled to length 1), "inner_product" (as they are), "order".
+        image_groups, caption_groups: `.npy` files of integers, instead of `captions_per_image` (person search).
+    """
+
+    images: Path | str
+    captions: Path | str
+    captions_per_image: int = 5
+    similarity: SimilarityName = "cosine"
+    image_groups: Path | str | None = None
+    caption_groups: Path | str | None = None
+
+    name = "embeddings"
+    pairs = None
+
+    def check(self, protocol: str = "full") -> None:
+        """What is wrong with the files raises UserError when they are met, before anything is ranked."""
+        check_protocol(protocol)
+
+    def meet(self, *, plain: bool = False, progress: Progress = QUIET) -> Meeting:
+        """plain: no matter, there is no querybank."""
+        scores = load_scorer(self.images, self.captions, self.similarity)
+        files = (self.images, self.captions)
+        groups = load_pairing(scores, self.captions_per_image, self.image_groups, self.caption_groups, files)
+        return Meeting(
+            scores, *groups, scores.images, scores.captions, named_by=lambda: [self.similarity, *self._files()]
+        )
+
+    def _files(self) -> list[list[int]]:
+        return [[path.stat().st_size, path.stat().st_mtime_ns] for path in map(Path, (self.images, self.captions))]
+
+
 def evaluate_embeddings(
     image_embeddings: Path | str,
     caption_embeddings: Path | str,
@@ -161,7 +200,6 @@ def evaluate_embeddings(
         similarity: "cosine" (rows are scaled to length 1), "inner_product" (as they are), "order".
         image_groups, caption_groups: `.npy` files of integers, instead of `captions_per_image` (person search).
     """
-    scores = load_scorer(image_embeddings, caption_embeddings, similarity)
-    files = (image_embeddings, caption_embeddings)
-    groups = load_pairing(scores, captions_per_image, image_groups, caption_groups, files)
-    return evaluate(scores, *groups, protocol=protocol, ks=ks, ties=ties, progress=progress)
+    given = (captions_per_image, similarity, image_groups, caption_groups)
+    met = Embeddings(image_embeddings, caption_embeddings, *given).meet()
+    return evaluate(met.scores, *met.groups, protocol=protocol, ks=ks, ties=ties, progress=progress)

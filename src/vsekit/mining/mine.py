@@ -26,7 +26,7 @@ import torch
 
 from vsekit import files
 from vsekit.errors import UserError
-from vsekit.evaluation.external import SimilarityName, load_pairing, load_scorer
+from vsekit.evaluation.external import Embeddings, SimilarityName
 from vsekit.evaluation.positives import Positives, Relation
 from vsekit.evaluation.scorers import Scorer, scorer
 from vsekit.evaluation.topk import TopK, unpack
@@ -266,17 +266,15 @@ def mine_embeddings(
     progress: Update | None = None,
 ) -> MiningResult:
     """Mines two `.npy` files of embeddings, as `evaluation.external.evaluate_embeddings` reads them."""
-    scores = load_scorer(image_embeddings, caption_embeddings, similarity)
-    paths = (image_embeddings, caption_embeddings)
-    groups = load_pairing(scores, captions_per_image, image_groups, caption_groups, paths)
-    data = [[path.stat().st_size, path.stat().st_mtime_ns] for path in map(Path, paths)]
+    given = (captions_per_image, similarity, image_groups, caption_groups)
+    met = Embeddings(image_embeddings, caption_embeddings, *given).meet()
     return mine_scores(
-        scores,
-        Positives.by_groups(*groups).i2t,
+        met.scores,
+        Positives.by_groups(*met.groups).i2t,
         out,
         top_captions=top_captions,
         top_images=top_images,
-        fingerprint=[similarity, *data],
+        fingerprint=met.named_by(),
         resume=resume,
         progress=progress,
     )

@@ -138,7 +138,7 @@ def reproduce(
 
     Raises UserError, with a paragraph on how to lay the data out, when they are missing or lack what a row needs.
     """
-    from vsekit.evaluation.models import score_runs
+    from vsekit.evaluation.meeting import score_runs
     from vsekit.evaluation.protocols import evaluate
     from vsekit.evaluation.scorers import Average
     from vsekit.training.loop import train

@@ -23,14 +23,13 @@ from vsekit.diagnostics.scores import ScoreMatrix
 from vsekit.diagnostics.uniformity import Uniformity, alignment_uniformity
 from vsekit.diagnostics.words import Words, discriminative_words
 from vsekit.errors import UserError
+from vsekit.evaluation.meeting import Meeting, meet
 from vsekit.evaluation.metrics import Metrics, chance_level
-from vsekit.evaluation.models import embedded, model_scorer
 from vsekit.evaluation.positives import Positives
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.significance import confidence
 from vsekit.features.store import FeatureStore
 from vsekit.files import write_text
-from vsekit.models.inputs import ImageInputs, image_inputs
 from vsekit.models.model import VSE, load_model
 from vsekit.models.tower import mean_of_views
 from vsekit.parts import Sets
@@ -117,13 +116,13 @@ def run_report(
             file=pairs.root,
             remedy="Choose another --split.",
         )
-    inputs = image_inputs(model, pairs, model.view, progress=progress)
-    images, captions = embedded(model, pairs, inputs, progress=progress)
+    met = meet(model, pairs, progress=progress)
+    images, captions = met.images, met.captions
     with progress.bar("Scores", "pictures") as bar:
-        matrix = ScoreMatrix.of(model_scorer(model, images, captions), bar)
+        matrix = ScoreMatrix.of(met.scores, bar)
     scores, measured = matrix.values, evaluate(matrix, *groups)
     vectors = None if isinstance(images, Sets) else (images.numpy(), captions.numpy())
-    correlation, missing = _correlation(model, inputs, images)
+    correlation, missing = _correlation(met)
     explained = _explained(pairs)
     view = ViewSettings.model_validate(store.header["view"]) if store else model.view
     log, config = run / "metrics.jsonl", run / "config.yaml"
@@ -173,16 +172,18 @@ def _explained(pairs: Pairs) -> list[tuple[int, int]]:
     return [(int(pairs.caption_pictures[c]), int(c)) for c in spread(np.sort(first), EXPLAINED)]
 
 
-def _correlation(model: VSE, inputs: ImageInputs, images: Any) -> tuple[Correlation | None, str]:
+def _correlation(met: Meeting) -> tuple[Correlation | None, str]:
     """Features of the image encoder before training, and the embeddings; or why the former are not to be had."""
-    after = pooled(images)
+    after, inputs = pooled(met.images), met.inputs
+    assert met.model is not None
+    assert inputs is not None
     chosen = spread(np.arange(len(after)), CORRELATED)
     loaded, _ = inputs.load(chosen, np.random.default_rng(0))
     if isinstance(loaded, Sets):
         loaded = mean_of_views(loaded)
     else:
         try:
-            loaded = _untrained(model, loaded)
+            loaded = _untrained(met.model, loaded)
         except UserError as error:
             return None, error.what
     return feature_correlation(pooled(loaded), after[chosen]), ""

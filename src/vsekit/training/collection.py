@@ -11,7 +11,7 @@ import torch
 from vsekit.data.pairs import Pairs
 from vsekit.data.text import Ragged
 from vsekit.errors import UserError
-from vsekit.evaluation.models import embedded, model_scorer
+from vsekit.evaluation.meeting import meet
 from vsekit.evaluation.protocols import evaluate
 from vsekit.features.texts import TextStates, stored_texts
 from vsekit.mining.sampler import OfflineSampler
@@ -88,8 +88,8 @@ class Collection:
 
     def validate(self, model: VSE, inputs: ImageInputs) -> dict[str, Any]:
         """Metrics of the validation split."""
-        scores = model_scorer(model, *embedded(model, self.val, inputs, self.val_texts))
-        result = evaluate(scores, self.val.picture_groups, self.val.caption_groups)
+        met = meet(model, self.val, inputs=inputs, tokens=self.val_texts)
+        result = evaluate(met.scores, *met.groups)
         return {"i2t": result.i2t, "t2i": result.t2i, "rsum": result.rsum}
 
     @property

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsekit.errors import UserError
-from vsekit.evaluation.models import embedded, model_scorer
-from vsekit.evaluation.positives import Positives
+from vsekit.evaluation.meeting import meet
 from vsekit.mining.false_negatives import flag_false_negatives
-from vsekit.mining.mine import MiningResult, mine_scores
+from vsekit.mining.mine import MiningResult
+from vsekit.mining.run import mine_met
 from vsekit.mining.sampler import OfflineSampler
 from vsekit.models.model import VSE, load_model
 from vsekit.progress import Progress
@@ -35,19 +35,9 @@ def mined_lists(
     source = best if settings.teacher == "best" else settings.teacher
     teacher = previous if source == "previous" else load_model(source)
     assert teacher is not None
-    teacher.querybank = None  # the bank's queries are the very captions and pictures to be ranked
-    pairs = data.train
-    scores = model_scorer(teacher, *embedded(teacher, pairs, progress=progress))
-    with progress.bar("Mining") as bar:
-        mine_scores(
-            scores,
-            Positives.by_groups(pairs.picture_groups, pairs.caption_groups).i2t,
-            out,
-            top_captions=settings.captions,
-            top_images=settings.images,
-            fingerprint=teacher.fingerprint(),
-            progress=bar,
-        )
+    # Plain: a querybank's queries are the very captions and pictures to be ranked.
+    met = meet(teacher, data.train, plain=True, progress=progress)
+    mine_met(met, out, top_captions=settings.captions, top_images=settings.images, progress=progress)
 
 
 def mined_sampler(settings: MineSettings, data: Collection, lists: Path, progress: Progress) -> OfflineSampler:

@@ -1,0 +1,66 @@
+"""What `vse mine` does: the hardest negatives of runs on a split, or of embeddings, and those that are probably right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vsekit.evaluation.meeting import Meeting, Source
+from vsekit.evaluation.positives import Positives
+from vsekit.mining.false_negatives import FalseNegatives, flag_false_negatives, near_duplicates
+from vsekit.mining.mine import MiningResult, mine_scores
+from vsekit.progress import QUIET, Progress
+
+
+@dataclass(frozen=True)
+class Mined:
+    """The lists, and their likely false negatives: those that score more than `margin` above the best positive, …"""
+
+    lists: MiningResult
+    flagged: FalseNegatives
+    margin: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "out": str(self.lists.folder),
+            **self.lists.info,
+            "likely_false_negatives": len(self.flagged.pairs),
+            "reasons": self.flagged.counts(),
+            "margin": self.margin,
+        }
+
+
+def mine_met(
+    met: Meeting, out: Path | str, *, top_captions: int = 300, top_images: int = 60, progress: Progress = QUIET
+) -> MiningResult:
+    """Mines what was met; own groups left out."""
+    with progress.bar("Mining", "images") as bar:
+        return mine_scores(
+            met.scores,
+            Positives.by_groups(*met.groups).i2t,
+            out,
+            top_captions=top_captions,
+            top_images=top_images,
+            fingerprint=met.named_by(),
+            progress=bar,
+        )
+
+
+def mine_source(
+    source: Source,
+    out: Path | str,
+    *,
+    top_captions: int = 300,
+    top_images: int = 60,
+    margin: float = 0.05,
+    progress: Progress = QUIET,
+) -> Mined:
+    """Mines runs on data or embeddings, without querybanks: their queries are the very captions and pictures ranked."""
+    source.check("full")
+    met = source.meet(plain=True, progress=progress)
+    lists = mine_met(met, out, top_captions=top_captions, top_images=top_images, progress=progress)
+    doubles = None if met.vectors is None else near_duplicates(met.vectors)
+    flagged = flag_false_negatives(lists, *met.groups, margin=margin, texts=met.texts, same_pictures=doubles)
+    return Mined(lists, flagged, margin)
