@@ -6,11 +6,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from vsekit.data.pairs import Pairs
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder
 from vsekit.features.extraction import extract
 from vsekit.features.fingerprints import identities_of, weights_fingerprint
+from vsekit.features.store import MARKER, FeatureStore
+from vsekit.features.writer import differences, read_marker
 from vsekit.files import fingerprint
 from vsekit.progress import Progress
 
@@ -63,3 +67,35 @@ def stored_features(
             progress=bar,
         )
     return store.attach(pairs, keep_broken=keep_broken), store.broken
+
+
+class CachedFeatures:
+    """What an encoder made of pictures under a view before, by what is in their files: `content_of` their bytes.
+
+    Only whole stores that give the very vectors the encoder would: fixed crops, averaged, 32-bit floats, the same weights.
+    """
+
+    def __init__(self, encoder: ImageEncoder, spec: dict[str, Any], view: ViewSettings) -> None:
+        asked: dict[str, Any] = {"encoder": spec, "weights": weights_fingerprint(encoder)}
+        asked |= {"view": view.model_dump(mode="json"), "dtype": "float32", "crops": 1, "done": True}
+        self._rows: dict[int, tuple[FeatureStore, int]] = {}
+        for marker in sorted((cache_folder() / "features").glob(f"*/{MARKER}")) if view.deterministic else []:
+            header = read_marker(marker)
+            contents = marker.parent / "contents.npy"
+            if header and contents.is_file() and not any(differences(header, asked)) and "view" not in header["axes"]:
+                store = FeatureStore.open(marker.parent)
+                known = np.load(contents, allow_pickle=False).tolist()
+                self._rows |= {content: (store, row) for row, content in enumerate(known) if content}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, content: int) -> np.ndarray | None:
+        """(N, d) float32 of the picture with these bytes; None where they are not in the cache."""
+        if content not in self._rows:
+            return None
+        store, row = self._rows[content]
+        features = np.atleast_2d(np.asarray(store.features[row], np.float32))
+        if (store.folder / "lengths.npy").is_file():
+            features = features[: int(store.array("lengths")[row])]
+        return features

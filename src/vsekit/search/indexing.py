@@ -114,7 +114,7 @@ def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> None:
 
 class _Read(NamedTuple):
     """A picture that was read. prepared is None where its bytes are in the index or on their way, or where it is broken:
-    `reason` says why, and `lasting` whether it stays so until the file changes."""
+    `reason` says why, and `lasting` whether it stays so until the file changes. cached: its features were kept before."""
 
     seen: Seen
     content: str = ""
@@ -122,6 +122,7 @@ class _Read(NamedTuple):
     prepared: np.ndarray | None = None
     reason: str | None = None
     lasting: bool = True
+    cached: bool = False
 
 
 class _Indexer:
@@ -227,6 +228,9 @@ class _Indexer:
         try:
             with open_picture(data) as image:
                 meta = picture_meta(image)
+                features = self.model.cached(data)
+                if features is not None:
+                    return _Read(seen, content, meta, features, cached=True)
                 return _Read(seen, content, meta, self.model.prepare(upright(image, self.model.side)))
         except PictureError as error:
             return _Read(seen, content, reason=error.reason, lasting=error.lasting)
@@ -267,7 +271,7 @@ class _Indexer:
 
     def _encoded(self, read: _Read, vector: np.ndarray) -> None:
         assert read.meta is not None
-        self.report.encoded += 1
+        self.report.encoded += not read.cached
         self.book.put(read.seen, read.content, read.meta, vector)
         with self.lock:
             self.claimed.discard(read.content)

@@ -9,6 +9,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,10 +20,12 @@ from vsekit.data.decoding import MAX_PIXELS, PictureError, Source, decode
 from vsekit.data.text import Ragged
 from vsekit.data.views import ViewSettings, chosen_crops, cut, normalised, resized
 from vsekit.errors import UserError, missing_extra
-from vsekit.features.fingerprints import weights_fingerprint
+from vsekit.features.cache import CachedFeatures
+from vsekit.features.fingerprints import content_of, weights_fingerprint
 from vsekit.files import fingerprint
 from vsekit.models.embed import embed_captions
 from vsekit.models.model import STARTER, VSE, load_model, model_folder
+from vsekit.parts import Sets
 from vsekit.search.pictures import source_of
 
 if TYPE_CHECKING:
@@ -62,6 +65,10 @@ class SearchModel(ABC):
     @abstractmethod
     def prepare(self, image: Image.Image) -> np.ndarray:
         """What the encoder reads of an upright RGB picture. May be called from any thread."""
+
+    def cached(self, data: bytes) -> np.ndarray | None:
+        """What the encoder made before of the picture with these bytes, for `embed`; None: nothing."""
+        return None
 
     @abstractmethod
     def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
@@ -117,11 +124,36 @@ class VSEModel(SearchModel):
         array = resized(image, view)
         return np.stack([cut(array, crop, view.pixels) for crop in chosen_crops(view)])
 
+    @cached_property
+    def _features(self) -> CachedFeatures:
+        spec = self.model.settings.image.encoder.model_dump(mode="json")
+        return CachedFeatures(self.model.image.encoder, spec, self.model.view)
+
+    def cached(self, data: bytes) -> np.ndarray | None:
+        """(N, d) float32 features that training kept of the picture."""
+        if self.model.image.average_views == "after_head" and self.model.view.count > 1:
+            return None  # what is kept are averages
+        return self._features.get(content_of(data)) if len(self._features) else None
+
     @torch.inference_mode()
     def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
-        encoder = self.model.image.encoder
-        pixels = torch.from_numpy(np.stack(prepared)).permute(0, 1, 4, 2, 3).to(self.device)
-        vectors = self.model.embed_images(normalised(pixels, encoder.mean, encoder.std))
+        """Views, or features from `cached`, mixed at will."""
+        result = np.empty((len(prepared), self.dim), np.float32)
+        views = [i for i, one in enumerate(prepared) if one.ndim == 4]
+        features = [i for i, one in enumerate(prepared) if one.ndim == 2]
+        if views:
+            pixels = torch.from_numpy(np.stack([prepared[i] for i in views])).permute(0, 1, 4, 2, 3).to(self.device)
+            encoder = self.model.image.encoder
+            result[views] = self._vectors(normalised(pixels, encoder.mean, encoder.std))
+        if features:
+            rows = [torch.from_numpy(prepared[i]) for i in features]
+            vectors = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+            mask = torch.arange(vectors.shape[1]) < torch.tensor([len(row) for row in rows])[:, None]
+            result[features] = self._vectors(Sets(vectors.to(self.device), mask.to(self.device)))
+        return result
+
+    def _vectors(self, inputs: torch.Tensor | Sets) -> np.ndarray:
+        vectors = self.model.embed_images(inputs)
         return self.model.similarity.prepare_images(vectors).cpu().numpy()  # type: ignore[arg-type]
 
     @torch.inference_mode()
