@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from vsekit import recipes
 from vsekit.data.pairs import Pairs
-from vsekit.errors import UserError, nearest
+from vsekit.errors import UserError
 from vsekit.evaluation.metrics import Metrics
 from vsekit.evaluation.protocols import check_protocol, fewest_images
 from vsekit.outside import trusting
