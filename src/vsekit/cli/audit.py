@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, examples, print_json, spread
+from vsekit.cli.groups import grouped
+from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, examples, print_json
 
 
 @app.command(
@@ -18,7 +19,7 @@ from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, examples
         "vse audit runs/catalogue --data catalogue.csv --json | jq '.pairs[] | select(.reason == \"false-negative\")'",
     )
 )
-@spread
+@grouped
 def audit(
     run: Annotated[Path, typer.Argument(help="A run or model folder.")],
     data: DataPath,

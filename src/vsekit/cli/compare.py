@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, examples, print_json, spread
+from vsekit.cli.groups import grouped
+from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, examples, print_json
 
 COLUMNS = [(side, name) for side in ("i2t", "t2i") for name in ("r1", "r5", "r10")]
 
@@ -19,7 +20,7 @@ COLUMNS = [(side, name) for side in ("i2t", "t2i") for name in ("r1", "r5", "r10
         "vse compare runs/seed0 runs/seed1 runs/seed2 --data flickr8k --seeds   (mean and standard deviation)",
     )
 )
-@spread
+@grouped
 def compare(
     runs: Annotated[
         list[Path], typer.Argument(help="Run or model folders; the first is what the others are compared with.")

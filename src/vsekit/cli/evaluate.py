@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vsekit.cli import app
+from vsekit.cli.groups import grouped
 from vsekit.cli.options import (
     Data,
     EmbeddingOptions,
@@ -18,7 +19,6 @@ from vsekit.cli.options import (
     examples,
     print_json,
     read_source,
-    spread,
 )
 from vsekit.errors import UserError
 
@@ -68,7 +68,7 @@ class QuestionOptions:
         "vse evaluate --image-embeddings A.npy --caption-embeddings B.npy --captions-per-image 5",
     )
 )
-@spread
+@grouped
 def evaluate(
     question: QuestionOptions,
     embeddings: EmbeddingOptions,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
+from vsekit.cli.groups import grouped
 from vsekit.cli.options import (
     Data,
     EmbeddingOptions,
@@ -17,7 +18,6 @@ from vsekit.cli.options import (
     examples,
     print_json,
     read_source,
-    spread,
 )
 
 
@@ -27,7 +27,7 @@ from vsekit.cli.options import (
         "vse mine --image-embeddings A.npy --caption-embeddings B.npy --out mined",
     )
 )
-@spread
+@grouped
 def mine(
     out: Annotated[Path, typer.Option("--out", help="The folder to write; a mining that was stopped goes on.")],
     embeddings: EmbeddingOptions,

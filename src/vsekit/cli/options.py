@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -125,33 +123,6 @@ class OutputOptions:
         from vsekit.progress import Progress
 
         return Progress(quiet=self.quiet)
-
-
-def spread(function: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters of a group's type (a dataclass of options) are that group's options."""
-    parameters, groups = [], {}
-    hints = get_type_hints(function, include_extras=True)
-    for name, parameter in inspect.signature(function).parameters.items():
-        if is_dataclass(hints[name]):
-            groups[name] = group = hints[name]
-            options = get_type_hints(group, include_extras=True)
-            flat = [(option.name, option.default, options[option.name]) for option in fields(group)]
-        else:
-            flat = [(name, parameter.default, hints[name])]
-        parameters += [
-            inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            for option, default, kind in flat
-        ]
-
-    def command(**values: Any) -> None:
-        for name, group in groups.items():
-            values[name] = group(**{option.name: values.pop(option.name) for option in fields(group)})
-        function(**values)
-
-    command.__name__, command.__doc__, command.__module__ = function.__name__, function.__doc__, function.__module__
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
 
 
 def read_source(

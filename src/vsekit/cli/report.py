@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, examples, print_json, spread
+from vsekit.cli.groups import grouped
+from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, examples, print_json
 
 
 @app.command(
@@ -17,7 +18,7 @@ from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, examples
         "vse report runs/f30k --data flickr30k --features features/regions --out f30k.html",
     )
 )
-@spread
+@grouped
 def report(
     run: Annotated[Path, typer.Argument(help="A run or model folder.")],
     data: DataPath,
