@@ -1,29 +1,49 @@
 """vsekit: visual-semantic embeddings. Train on image–caption pairs, measure as the papers do, search with words.
 
->>> model = vsekit.load("runs/demo/run")                                           # doctest: +SKIP
+>>> model = vsekit.load("starter")                                                  # doctest: +SKIP
 >>> scores = model.similarity(model.encode_images(["a.jpg"]), model.encode_texts(["a red ball"]))  # doctest: +SKIP
+
+The verbs are in `vsekit.verbs`; docs/python.md shows them at work.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from types import ModuleType
+from typing import Any
 
-__version__ = "0.1.0"
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from vsekit.models.embedder import Embedder
-
-
-def load(run_or_model: str | Path, *, trust: bool = False) -> Embedder:
-    """Loads a trained model, from a run folder or a model folder; see `vsekit.models.embedder.Embedder`.
-
-    trust: parts that the folder names as `module:Class` may be imported, which runs their code.
-    """
-    from vsekit.models.embedder import load as load_embedder
-
-    return load_embedder(run_or_model, trust=trust)
+from vsekit import verbs
+from vsekit.progress import Progress
+from vsekit.verbs import embed, evaluate, index, load, mine, read, search, serve, train
+from vsekit.version import __version__
 
 
-__all__ = ["__version__", "load"]
+class _Room(ModuleType):
+    """A room whose name is a verb, too: importing `vsekit.search.…` must not hide `vsekit.search(…)`."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return getattr(verbs, self.__name__.rpartition(".")[2])(*args, **options)
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and callable(getattr(verbs, name, None)):
+            value.__class__ = _Room
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+__all__ = [
+    "Progress",
+    "__version__",
+    "embed",
+    "evaluate",
+    "index",
+    "load",
+    "mine",
+    "read",
+    "search",
+    "serve",
+    "train",
+]

@@ -25,7 +25,7 @@ app = typer.Typer(
 
 def _version(show: bool) -> None:
     if show:
-        from vsekit import __version__
+        from vsekit.version import __version__
 
         typer.echo(__version__)
         raise typer.Exit

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import Columns, Images, Json, Quiet, Trust, columns_dict, examples, print_json
+from vsekit.cli.groups import grouped
+from vsekit.cli.options import CollectionOptions, OutputOptions, Trust, columns_dict, examples, print_json
 
 if TYPE_CHECKING:
     from vsekit.progress import Progress
@@ -29,6 +30,7 @@ _SHOWN = 20
         "vse index copy my.index postgresql://me@localhost/pictures",
     ),
 )
+@grouped
 def index(
     what: Annotated[
         list[str],
@@ -37,6 +39,8 @@ def index(
             help="A run, a model folder or starter; then folders of pictures, at any depth, or collections with captions.",
         ),
     ],
+    collection: CollectionOptions,
+    output: OutputOptions,
     out: Annotated[Path | None, typer.Option("--out", help="The index. Default: FOLDER/.vsekit-index")] = None,
     store: Annotated[
         str | None, typer.Option("--store", help="In a database instead: postgresql://… or milvus://…")
@@ -45,42 +49,31 @@ def index(
         str | None, typer.Option("--model", help="The same as MODEL; also a model like CLIP, its folder or hub name.")
     ] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Start from nothing, e.g. with another model.")] = False,
-    format: Annotated[
-        str | None, typer.Option("--format", help="A collection's format; photos: walk the folder whatever is in it.")
-    ] = None,
-    images: Images = None,
-    columns: Columns = None,
     trust: Trust = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Index pictures, to search them in words. Again, and only what is new or has changed is read."""
+    from vsekit import verbs
     from vsekit.errors import UserError
-    from vsekit.progress import Progress
-    from vsekit.search.indexing import index as bring_up_to_date
-    from vsekit.search.models import is_model, load_search_model
-    from vsekit.search.stores.embedded import INSIDE
+    from vsekit.search.indexing import place_of
+    from vsekit.search.models import is_model
     from vsekit.search.walk import source_of
 
-    progress = Progress(quiet=quiet)
+    progress = output.progress
     if what[0] == "copy":
-        _copy(what[1:], progress=progress, json=json)
+        _copy(what[1:], progress=progress, json=output.json)
         return
     if model is None and len(what) > 1 and is_model(what[0]):
         model, *what = what
     if out and store:
         raise UserError("--out and --store name two places for one index", remedy="Give one of them.")
-    if len(what) > 1 and not (out or store):
-        raise UserError("several folders, and no place for their index", remedy="Name one, e.g. --out photos.index")
-    first = Path(what[0])
-    place = store or str(out or (first.parent if first.is_file() else first) / INSIDE)
-    named = columns_dict(columns)
-    sources = [source_of(path, format=format, images=images, columns=named) for path in what]
+    place = store or (str(out) if out else place_of(what))
+    named = columns_dict(collection.columns)
+    sources = [source_of(path, format=collection.format, images=collection.images, columns=named) for path in what]
     for source in sources:
         if source.collection is not None:
             progress.say(f"{source.root} is a collection: {len(source.pictures)} pictures with their captions.")
-    report = bring_up_to_date(load_search_model(model or "starter"), sources, place, rebuild=rebuild, progress=progress)
-    if json:
+    report = verbs.index(*sources, model=model or "starter", out=place, rebuild=rebuild, progress=progress)
+    if output.json:
         print_json({"index": place, **report.as_dict()})
     else:
         _print(report, place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +26,7 @@ Columns = Annotated[
     str | None,
     typer.Option("--columns", help="Which column of a table holds what, e.g. --columns image=photo,caption=title."),
 ]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key.path=value. May repeat.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 
@@ -86,19 +87,28 @@ def columns_dict(columns: str | None) -> dict[str, str] | None:
 
 
 @dataclass(frozen=True)
-class ReadingOptions:
-    """How --data is read, and whether models may name code to be run."""
+class CollectionOptions:
+    """How --data is read."""
 
-    features: Features = None
     format: Format = None
     images: Images = None
     columns: Columns = None
-    trust: Trust = False
 
     def of(self, data: Path) -> Reading:
         from vsekit.features.reading import Reading
 
-        return Reading(data, self.format, self.images, columns_dict(self.columns), self.features)
+        return Reading(data, self.format, self.images, columns_dict(self.columns))
+
+
+@dataclass(frozen=True)
+class ReadingOptions(CollectionOptions):
+    """How --data is read for a model, and whether models may name code to be run."""
+
+    features: Features = None
+    trust: Trust = False
+
+    def of(self, data: Path) -> Reading:
+        return replace(super().of(data), features=self.features)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import Columns, Features, Format, Images, Json, Quiet, Trust, columns_dict, examples, print_json
+from vsekit.cli.groups import grouped
+from vsekit.cli.options import OutputOptions, ReadingOptions, Sets, columns_dict, examples, print_json
 
 FORMS = ("pictures", "regions", "grid")
 
@@ -21,8 +22,11 @@ FORMS = ("pictures", "regions", "grid")
         "vse reproduce dual_path:7.resnet50-stage2   (says what data it needs)",
     ),
 )
+@grouped
 def reproduce(
     rows: Annotated[list[str], typer.Argument(help="paper:row, one or more; vse recipes lists them.")],
+    reading: ReadingOptions,
+    output: OutputOptions,
     data: Annotated[
         list[str] | None,
         typer.Option(
@@ -32,28 +36,18 @@ def reproduce(
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Where the runs go: OUT/PAPER/ROW.")] = Path("runs"),
-    sets: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting: key.path=value. May repeat.")
-    ] = None,
+    sets: Sets = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Repeat with so many seeds; gives mean and spread.")] = 1,
     protocol: Annotated[str | None, typer.Option("--protocol", help="Instead of the row's own.")] = None,
-    features: Features = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[
         str, typer.Option("--precision", help="As Lightning Fabric names it, e.g. bf16-mixed.")
     ] = "32-true",
-    format: Format = None,
-    images: Images = None,
-    columns: Columns = None,
-    trust: Trust = False,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Train rows of the papers' tables, measure them the same way, and print measured beside published.
 
     Finished runs are not trained again; interrupted ones go on. Ensembles train and average their members.
     """
-    from vsekit.progress import Progress
     from vsekit.recipes.reproduce import reproduce as run
 
     results = run(
@@ -63,13 +57,17 @@ def reproduce(
         sets=sets or [],
         seeds=seeds,
         protocol=protocol,
-        features=features,
-        reading={"format": format, "images": images, "columns": columns_dict(columns)},
+        features=reading.features,
+        reading={
+            "format": reading.format,
+            "images": reading.images,
+            "columns": columns_dict(reading.columns),
+        },
         device=device,
         precision=precision,
-        progress=Progress(quiet=quiet),
+        progress=output.progress,
     )
-    if json:
+    if output.json:
         print_json([result.to_dict() for result in results])
     else:
         typer.echo("\n\n".join("\n".join(result.lines()) for result in results))

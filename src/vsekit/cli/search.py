@@ -2,21 +2,64 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vsekit.cli import app
+from vsekit.cli.groups import grouped
 from vsekit.cli.options import Json, Trust, examples, print_json
 from vsekit.errors import UserError
 
 if TYPE_CHECKING:
-    from vsekit.search.query import Query
     from vsekit.search.searcher import Answer
     from vsekit.search.why import Why
 
 RERANKED = 50
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked with, and which of the answers are wanted."""
+
+    image: Annotated[Path | None, typer.Option("--image", help="Ask with this picture.")] = None
+    like: Annotated[
+        str | None, typer.Option("--like", metavar="ITEM", help="Ask with an item of the index, by id.")
+    ] = None
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="How many answers.")] = 10
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Leave out so many of the best.")] = 0
+    filter: Annotated[
+        str | None, typer.Option("--filter", help="What the metadata must be like, e.g. 'year >= 2020'.")
+    ] = None
+    captions: Annotated[bool, typer.Option("--captions", help="Answer with captions instead of pictures.")] = False
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            "--rerank", metavar="RUN[:N]", help=f"A second model reads the best N (default {RERANKED}) again."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How answers are shown."""
+
+    why: Annotated[bool, typer.Option("--why", help="Show what each word weighs in each match.")] = False
+    why_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--why-dir", help="With --why and --rerank: write the pictures here, what words look at drawn in."
+        ),
+    ] = None
+    sheet: Annotated[
+        Path | None, typer.Option("--sheet", help="Write a contact sheet: .html, .png, .jpg or .webp.")
+    ] = None
+    open_: Annotated[bool, typer.Option("--open", help="Open a contact sheet in the browser.")] = False
+    pictures: Annotated[bool, typer.Option("--pictures/--no-pictures", help="Show pictures in terminals that can.")] = (
+        True
+    )
 
 
 @app.command(
@@ -29,45 +72,18 @@ RERANKED = 50
         "vse search photos.index --image photo.jpg --captions --json",
     ),
 )
+@grouped
 def search(
     index: Annotated[str, typer.Argument(help="An index: a folder, postgresql://… or milvus://…")],
+    wanted: Wanted,
+    shown: Shown,
     words: Annotated[
         str | None,
         typer.Argument(metavar="QUERY", help='Words, or arithmetic: "dog" + photo.jpg - 0.5*"water".'),
     ] = None,
-    image: Annotated[Path | None, typer.Option("--image", help="Ask with this picture.")] = None,
-    like: Annotated[
-        str | None, typer.Option("--like", metavar="ITEM", help="Ask with an item of the index, by id.")
-    ] = None,
-    top: Annotated[int, typer.Option("--top", "-n", min=1, help="How many answers.")] = 10,
-    offset: Annotated[int, typer.Option("--offset", min=0, help="Leave out so many of the best.")] = 0,
-    filter: Annotated[
-        str | None, typer.Option("--filter", help="What the metadata must be like, e.g. 'year >= 2020'.")
-    ] = None,
-    captions: Annotated[bool, typer.Option("--captions", help="Answer with captions instead of pictures.")] = False,
-    rerank: Annotated[
-        str | None,
-        typer.Option(
-            "--rerank", metavar="RUN[:N]", help=f"A second model reads the best N (default {RERANKED}) again."
-        ),
-    ] = None,
-    why: Annotated[bool, typer.Option("--why", help="Show what each word weighs in each match.")] = False,
-    why_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--why-dir", help="With --why and --rerank: write the pictures here, what words look at drawn in."
-        ),
-    ] = None,
-    sheet: Annotated[
-        Path | None, typer.Option("--sheet", help="Write a contact sheet: .html, .png, .jpg or .webp.")
-    ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Open a contact sheet in the browser.")] = False,
     model: Annotated[
         str | None, typer.Option("--model", help="Where the model of the index is now, if it has moved.")
     ] = None,
-    pictures: Annotated[
-        bool, typer.Option("--pictures/--no-pictures", help="Show pictures in terminals that can.")
-    ] = True,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
@@ -76,52 +92,38 @@ def search(
     Beside each score stands the share of unrelated items that score lower, and what that means among as many items as
     the index has: strong, likely, weak or none.
     """
-    query = _query(words, image, like)
-    if why_dir and not (why and rerank):
-        raise UserError("--why-dir writes what --why finds with --rerank", remedy="Give all three.")
+    from vsekit.search.query import asked
     from vsekit.search.searcher import load_searcher
     from vsekit.search.stores import open_store
 
-    run, reads = _split(rerank)
+    query = asked(words, wanted.image, wanted.like)
+    if shown.why_dir and not (shown.why and wanted.rerank):
+        raise UserError("--why-dir writes what --why finds with --rerank", remedy="Give all three.")
+    run, reads = _split(wanted.rerank)
     with open_store(index) as store:
         searcher = load_searcher(store, model, run)
-        kind: Any = "caption" if captions else "image"
-        answer = searcher.search(query, top=top, offset=offset, kind=kind, filter=filter, rerank=reads)
-        whys = [searcher.why(query, hit.item.id) for hit in answer.hits] if why else []
-    title = query.text or words or f"like {image or like}"
-    if open_ and sheet is None:
-        sheet = _temporary_sheet()
+        kind: Any = "caption" if wanted.captions else "image"
+        which = {"top": wanted.top, "offset": wanted.offset, "filter": wanted.filter}
+        answer = searcher.search(query, **which, kind=kind, rerank=reads)  # type: ignore[arg-type]
+        whys = [searcher.why(query, hit.item.id) for hit in answer.hits] if shown.why else []
+    title = query.text or words or f"like {wanted.image or wanted.like}"
+    sheet = shown.sheet or (_temporary_sheet() if shown.open_ else None)
     if sheet:
         from vsekit.search.sheet import write_sheet
 
         write_sheet(sheet, title, answer, whys)
-    drawings = _draw(why_dir, answer, whys) if why_dir else []
+    drawings = _draw(shown.why_dir, answer, whys) if shown.why_dir else []
     if json:
         print_json(_as_json(title, answer, whys))
     else:
-        _show(answer, whys, offset, pictures)
+        _show(answer, whys, wanted.offset, shown.pictures)
         for path in [*([sheet] if sheet else []), *drawings]:
             typer.echo(f"Look at {path}")
-    if open_:
+    if shown.open_:
         import webbrowser
 
         assert sheet is not None
         webbrowser.open(sheet.resolve().as_uri())
-
-
-def _query(words: str | None, image: Path | None, like: str | None) -> Query:
-    from vsekit.search.query import Query, parse
-
-    if sum(given is not None for given in (words, image, like)) != 1:
-        raise UserError(
-            "give either a query, --image or --like",
-            remedy="To ask with words and a picture at once, write a sum: '\"dog\" + photo.jpg'.",
-        )
-    if image is not None:
-        if not image.is_file():
-            raise UserError(f"no such picture: {image}")
-        return Query.of("picture", image)
-    return Query.of("item", like) if like is not None else parse(words or "", files=True)
 
 
 def _split(rerank: str | None) -> tuple[str | None, int]:

@@ -2,12 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vsekit.cli import app
+from vsekit.cli.groups import grouped
 from vsekit.cli.options import Trust, examples
+
+if TYPE_CHECKING:
+    from vsekit.serve.limits import Limits
+
+
+@dataclass(frozen=True)
+class LimitOptions:
+    """What a client may ask of the server; see `serve.limits`."""
+
+    rate: Annotated[float, typer.Option(min=0, help="Requests a second and client; 0 for any number.")] = 30
+    burst: Annotated[float, typer.Option(min=1, help="Requests a client may make at once.")] = 120
+    max_upload: Annotated[float, typer.Option(min=0.001, help="Of an uploaded picture, in MiB.")] = 20
+    max_pixels: Annotated[float, typer.Option(min=0.001, help="Of a picture, in millions.")] = 100
+    max_top: Annotated[int, typer.Option(min=1, help="Hits in one answer.")] = 500
+    max_depth: Annotated[int, typer.Option(min=1, help="How far down a ranking one may page.")] = 20_000
+    max_concurrent: Annotated[int, typer.Option(min=1, help="Requests worked on at a time.")] = 256
+
+    def limits(self) -> Limits:
+        from vsekit.serve.limits import Limits
+
+        return Limits(
+            upload_bytes=int(self.max_upload * 2**20),
+            pixels=int(self.max_pixels * 1e6),
+            rate=self.rate,
+            burst=self.burst,
+            top=self.max_top,
+            depth=self.max_depth,
+            concurrent=self.max_concurrent,
+        )
+
+
+@dataclass(frozen=True)
+class AccessOptions:
+    """Who may ask, and by which name."""
+
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="VSEKIT_TOKEN", help="What clients must know to ask anything.", show_envvar=True),
+    ] = None
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A further name this server is called by, e.g. behind a proxy.")
+    ] = None
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", help="Believe a proxy on this machine about who its clients are.")
+    ] = False
 
 
 @app.command(
@@ -17,16 +64,15 @@ from vsekit.cli.options import Trust, examples
         "VSEKIT_TOKEN=secret vse serve postgresql://user@db/photos --host 0.0.0.0 --port 80",
     ),
 )
+@grouped
 def serve(
     index: Annotated[str, typer.Argument(help="An index: a folder, or the address of a store.")],
+    access: AccessOptions,
+    limits: LimitOptions,
     host: Annotated[
         str, typer.Option(help="The address to listen at; 0.0.0.0 for all of this machine's.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8000,
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="VSEKIT_TOKEN", help="What clients must know to ask anything.", show_envvar=True),
-    ] = None,
     open: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     model: Annotated[
         str | None, typer.Option(help="The model that made the index, where it is no longer where it was.")
@@ -34,22 +80,9 @@ def serve(
     rerank: Annotated[
         str | None, typer.Option(metavar="RUN", help="A run or model that can read the best answers again.")
     ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name this server is called by, e.g. behind a proxy.")
-    ] = None,
-    behind_proxy: Annotated[
-        bool, typer.Option("--behind-proxy", help="Believe a proxy on this machine about who its clients are.")
-    ] = False,
     log: Annotated[
         str, typer.Option(help="On stderr: off, requests (a line each), or queries (with the words).")
     ] = "off",
-    rate: Annotated[float, typer.Option(min=0, help="Requests a second and client; 0 for any number.")] = 30,
-    burst: Annotated[float, typer.Option(min=1, help="Requests a client may make at once.")] = 120,
-    max_upload: Annotated[float, typer.Option(min=0.001, help="Of an uploaded picture, in MiB.")] = 20,
-    max_pixels: Annotated[float, typer.Option(min=0.001, help="Of a picture, in millions.")] = 100,
-    max_top: Annotated[int, typer.Option(min=1, help="Hits in one answer.")] = 500,
-    max_depth: Annotated[int, typer.Option(min=1, help="How far down a ranking one may page.")] = 20_000,
-    max_concurrent: Annotated[int, typer.Option(min=1, help="Requests worked on at a time.")] = 256,
     trust: Trust = False,
 ) -> None:
     """Search an index over HTTP, and on a page. Stop it with Ctrl-C; it finishes what it is doing."""
@@ -60,24 +93,15 @@ def serve(
 
     if log not in ("off", "requests", "queries"):
         raise UserError(f"can't log '{log}'", remedy="Give --log off, requests or queries.")
+    token = access.token
     if token is not None and not token.strip():
         raise UserError("the token is empty", remedy="Give a long random one, or none at all.")
     try:
-        from vsekit.serve.limits import Limits
         from vsekit.serve.run import address, bind, is_loopback, load_searcher
         from vsekit.serve.run import serve as run
     except ModuleNotFoundError as error:
         raise missing_extra(error.name or "fastapi", "serve") from None
 
-    limits = Limits(
-        upload_bytes=int(max_upload * 2**20),
-        pixels=int(max_pixels * 1e6),
-        rate=rate,
-        burst=burst,
-        top=max_top,
-        depth=max_depth,
-        concurrent=max_concurrent,
-    )
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
     store = open_store(index)
     listener = bind(host, port)
@@ -93,9 +117,9 @@ def serve(
         lambda: load_searcher(store, model, rerank),
         listener,
         host=host,
-        limits=limits,
+        limits=limits.limits(),
         token=token,
-        allow_hosts=allow_host or (),
-        behind_proxy=behind_proxy,
+        allow_hosts=access.allow_host or (),
+        behind_proxy=access.behind_proxy,
         log=log,
     )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-import vsekit
 from vsekit.data.decoding import PictureError
 from vsekit.data.views import crops, resized
 from vsekit.diagnostics.attention import draw_attention
@@ -36,6 +35,7 @@ from vsekit.drawing.page import (
     versus,
 )
 from vsekit.evaluation.metrics import Metrics
+from vsekit.version import __version__
 
 if TYPE_CHECKING:
     from vsekit.report.run import RunReport
@@ -55,7 +55,7 @@ def run_page(report: RunReport) -> str:
         _measures(report),
         _explanations(report),
         section("Settings", folded("config.yaml", report.config)) if report.config else "",
-        note(f"Made by vsekit {vsekit.__version__}."),
+        note(f"Made by vsekit {__version__}."),
     ]
     sample = f" (evenly spread over {report.of})" if report.of > len(pairs.pictures) else ""
     lead = f"{len(pairs.pictures)} pictures{sample} and {len(pairs.captions)} captions of {pairs.root.name}"

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vsekit import __version__
 from vsekit.data.decoding import PictureError, open_picture, upright
 from vsekit.data.pairs import Pairs
 from vsekit.errors import UserError
@@ -39,6 +38,7 @@ from vsekit.search.pictures import read_bytes
 from vsekit.search.sentences import SENTENCES
 from vsekit.search.stores.base import Store
 from vsekit.search.walk import Seen, Source, collected, source_of
+from vsekit.version import __version__
 
 #: In larger indexes, sentences for approximate stores to tune their effort with: searches are in words.
 SAMPLE_QUERIES_ABOVE = 100_000
@@ -83,6 +83,17 @@ def index(
     report = _Indexer(model, store, sources, progress).run()
     report.seconds = time.monotonic() - started
     return report
+
+
+def place_of(sources: Sequence[Path | str | Pairs | Source]) -> str:
+    """Where the index of a single folder goes unless said: inside it; of a collection, into its folder."""
+    from vsekit.search.stores.embedded import INSIDE
+
+    if len(sources) != 1:
+        raise UserError("several folders, and no place for their index", remedy="Name one, e.g. --out photos.index")
+    (source,) = sources
+    first = Path(source.root if isinstance(source, Source | Pairs) else source)
+    return str((first.parent if first.is_file() else first) / INSIDE)
 
 
 def _source(given: Path | str | Pairs | Source) -> Source:

@@ -235,3 +235,17 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # names that are too long, or hold a zero byte
         return False
+
+
+def asked(words: str | None, image: Source | None, like: str | None) -> Query:
+    """The query that one of the three gives: words or arithmetic, which may name files; a picture; an item's id."""
+    if sum(given is not None for given in (words, image, like)) != 1:
+        raise UserError(
+            "give either a query, a picture (--image) or an item (--like)",
+            remedy="To ask with words and a picture at once, write a sum: '\"dog\" + photo.jpg'.",
+        )
+    if image is not None:
+        if isinstance(image, str | Path) and not Path(image).is_file():
+            raise UserError(f"no such picture: {image}")
+        return Query.of("picture", image)
+    return Query.of("item", like) if like is not None else parse(words or "", files=True)

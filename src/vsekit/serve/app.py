@@ -14,7 +14,6 @@ from fastapi.responses import Response, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic_core import to_json
 
-from vsekit import __version__
 from vsekit.data.decoding import PictureError
 from vsekit.search.items import Item
 from vsekit.search.models import Prepared
@@ -40,6 +39,7 @@ from vsekit.serve.schemas import (
 )
 from vsekit.serve.sessions import COOKIE, Sessions
 from vsekit.serve.static import cached, page_routes
+from vsekit.version import __version__
 
 KindOption = Literal["image", "caption"]
 STATUS_SECONDS = 5.0

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-import vsekit
 from vsekit.files import write_text
 from vsekit.training.collection import Collection
 from vsekit.training.settings import RunSettings
+from vsekit.version import __version__
 
 
 def write_card(folder: Path, settings: RunSettings, data: Collection, best: dict[str, Any]) -> None:
@@ -25,7 +25,7 @@ Embeds pictures and sentences in one space of {model.dim} dimensions.
 - image encoder: {model.image.encoder.kind}; text encoder: {model.text.encoder.kind}; similarity: {model.similarity.kind}
 - loss: {losses}
 - trained on {len(data.train.pictures)} pictures with {len(data.train.captions)} captions of `{data.train.root.name}`
-- made by vsekit {vsekit.__version__}, seed {settings.seed}{bank if settings.querybank else ""}
+- made by vsekit {__version__}, seed {settings.seed}{bank if settings.querybank else ""}
 
 ## On the validation split ({len(data.val.pictures)} pictures, {len(data.val.captions)} captions)
 

@@ -1,0 +1,307 @@
+"""The verbs: what the command line does, as functions. `vsekit.read`, `vsekit.train`, … are these.
+
+They take paths or what was read before, return what was found, and show progress only when told to:
+
+    pairs = vsekit.read("catalogue.csv")
+    vsekit.train("my.yaml", pairs, "runs/catalogue", progress=vsekit.Progress())
+    print(vsekit.evaluate("runs/catalogue", pairs, split="val").rsum)
+
+Everything heavy is imported when a verb is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from vsekit.progress import QUIET, Progress
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from vsekit.data.pairs import Pairs
+    from vsekit.evaluation.metrics import Metrics
+    from vsekit.features.reading import Reading
+    from vsekit.mining.run import Mined
+    from vsekit.models.embedder import Embedder
+    from vsekit.search.book import Report
+    from vsekit.search.items import Kind
+    from vsekit.search.searcher import Answer
+    from vsekit.search.walk import Source
+
+    #: A collection: where it is, how it is read, or what was read.
+    Data: TypeAlias = Path | str | Reading | Pairs
+    Runs: TypeAlias = Path | str | Sequence[Path | str]
+
+
+def read(
+    data: Path | str,
+    *splits: str,
+    format: str | None = None,
+    images: Path | str | None = None,
+    columns: Mapping[str, str] | None = None,
+    features: Path | str | None = None,
+) -> Pairs:
+    """Reads a collection, or some splits of it.
+
+    >>> pairs = vsekit.read("catalogue.csv", columns={"caption": "title"})              # doctest: +SKIP
+    >>> pairs.splits                                                                    # doctest: +SKIP
+    {'train': 1800, 'val': 200}
+
+    Args:
+        data: a file or a folder in any format of docs/data-formats.md.
+        format: its name, where the detected one is wrong.
+        images: the folder with the pictures, where it is not beside the file.
+        columns: which column of a table holds what, by role.
+        features: a folder made by `vse features`, in place of the pictures.
+    """
+    from vsekit.features.reading import Reading
+
+    paths = [None if path is None else Path(path) for path in (images, features)]
+    return Reading(Path(data), format, paths[0], dict(columns) if columns else None, paths[1]).pairs(*splits)
+
+
+def train(
+    recipe: str | Path,
+    data: Data,
+    out: Path | str,
+    *,
+    sets: Sequence[str] = (),
+    text_features: Path | str | None = None,
+    resume: bool = False,
+    report: bool = True,
+    progress: Progress = QUIET,
+    **options: Any,
+) -> dict[str, Any]:
+    """Trains a recipe on a collection into a run folder, and returns where it was best.
+
+    >>> end = vsekit.train("scenes:vsepp", "scenes", "runs/vsepp", sets=["stages.main.epochs=3"])   # doctest: +SKIP
+    >>> end["best"]["rsum"]                                                             # doctest: +SKIP
+
+    Args:
+        recipe: "paper:row", or a YAML file.
+        sets: changes of settings, key.path=value.
+        text_features: where `vse features transformer` put token features of the captions.
+        resume: go on with a run that was interrupted, exactly where it was.
+        report: write report.html about the validation split.
+        options: those of `vsekit.training.options.Options`: device, precision, checkpoint_seconds, tensorboard.
+    """
+    from vsekit.data.pairs import Pairs
+    from vsekit.recipes import load_settings
+    from vsekit.report.run import write_run_report
+    from vsekit.training.loop import train as run
+
+    settings = load_settings(str(recipe), list(sets))
+    source: dict[str, Any] = {"recipe": str(recipe), "data": None, "features": None}
+    store = None
+    if isinstance(data, Pairs):
+        pairs, source["data"] = data, str(data.root)
+    else:
+        reading = _reading(data)
+        wanted = settings.data
+        restval = ["restval"] if wanted.restval else []
+        pairs = reading.pairs(*((wanted.train, wanted.val, *restval) if reading.features else ()))
+        store = reading.store
+        source |= {"data": str(reading.data), "features": str(reading.features) if reading.features else None}
+    out = Path(out)
+    texts = None if text_features is None else Path(text_features)
+    end = run(settings, pairs, out, source=source, text_features=texts, resume=resume, progress=progress, **options)
+    if report and not (out / "report.html").is_file():
+        write_run_report(out, pairs.split(settings.data.val), store=store, progress=progress)
+    return end
+
+
+def evaluate(runs: Runs, data: Data, *, split: str = "test", progress: Progress = QUIET, **question: Any) -> Metrics:
+    """The papers' numbers of a run on a split of a collection; of several runs, of their ensemble.
+
+    >>> metrics = vsekit.evaluate("runs/vsepp", "scenes", protocol="full")              # doctest: +SKIP
+    >>> metrics.rsum, metrics.i2t["r1"], metrics.ci["rsum"]                             # doctest: +SKIP
+
+    Args:
+        question: the fields of `vsekit.evaluation.measure.Question`: protocol, ks, ties, plain, rerank_with, …
+    """
+    from vsekit.evaluation.measure import Question, measure
+
+    return measure(_met(runs, data, split), Question(**question), progress)
+
+
+def mine(
+    runs: Runs,
+    data: Data,
+    out: Path | str,
+    *,
+    split: str = "train",
+    top_captions: int = 300,
+    top_images: int = 60,
+    margin: float = 0.05,
+    progress: Progress = QUIET,
+) -> Mined:
+    """The hardest negatives of a whole split, by a run or an ensemble, into `out`; those that are likely right are flagged.
+
+    >>> found = vsekit.mine("runs/vsepp", "scenes", "mined")                            # doctest: +SKIP
+    >>> found.lists.captions[0, :5], len(found.flagged.pairs)                           # doctest: +SKIP
+
+    Args:
+        top_captions, top_images: the length of the list of a picture, and of a caption.
+        margin: a negative that scores so much above the best positive is likely a false one.
+    """
+    from vsekit.mining.run import mine_source
+
+    lengths = {"top_captions": top_captions, "top_images": top_images}
+    return mine_source(_met(runs, data, split), out, **lengths, margin=margin, progress=progress)
+
+
+def index(
+    *sources: Path | str | Pairs | Source,
+    model: str | Path = "starter",
+    out: Path | str | None = None,
+    rebuild: bool = False,
+    progress: Progress = QUIET,
+) -> Report:
+    """Indexes folders of pictures and collections; again, and only what is new or has changed is read.
+
+    >>> report = vsekit.index("~/Pictures")                                             # doctest: +SKIP
+    >>> report.added, report.broken                                                     # doctest: +SKIP
+
+    Args:
+        model: a run, a model folder, "starter", or a model like CLIP.
+        out: where the index goes: a folder, postgresql://… or milvus://…; for a single folder, inside it unless said.
+        rebuild: start from nothing, for instance with another model.
+    """
+    from vsekit.search.indexing import index as bring_up_to_date
+    from vsekit.search.indexing import place_of
+
+    given = [Path(source).expanduser() if isinstance(source, str | Path) else source for source in sources]
+    place = str(out) if out is not None else place_of(given)
+    return bring_up_to_date(str(model), given, place, rebuild=rebuild, progress=progress)
+
+
+def search(
+    index: Path | str,
+    query: str | None = None,
+    *,
+    image: Path | str | Image.Image | None = None,
+    like: str | None = None,
+    top: int = 20,
+    offset: int = 0,
+    kind: Kind = "image",
+    filter: str | None = None,
+    rerank: str | Path | None = None,
+    rerank_top: int = 50,
+    model: str | Path | None = None,
+) -> Answer:
+    """The best of an index for words, a picture, or an item of it.
+
+    >>> answer = vsekit.search("~/Pictures", "a brown dog running on sand", filter="year >= 2020")  # doctest: +SKIP
+    >>> [(hit.match, hit.item.path) for hit in answer.hits]                             # doctest: +SKIP
+
+    To ask often, keep the searcher: `vsekit.search.searcher.load_searcher(open_store(index))`.
+
+    Args:
+        query: words, or arithmetic: '"dog" + photo.jpg - 0.5*"water"'.
+        image, like: a picture; the id of an item. One of the three is given.
+        kind: what to find, "image" or "caption".
+        filter: what the metadata must be like.
+        rerank: a run or model that reads the best `rerank_top` again.
+        model: where the model of the index is, if no longer where it was.
+    """
+    from vsekit.search.query import asked
+    from vsekit.search.searcher import load_searcher
+    from vsekit.search.stores import open_store
+
+    text = [None if path is None else str(path) for path in (model, rerank)]
+    with open_store(_place(index)) as store:
+        searcher = load_searcher(store, *text)
+        wanted = {"top": top, "offset": offset, "kind": kind, "filter": filter}
+        return searcher.search(asked(query, image, like), **wanted, rerank=rerank_top if rerank else 0)  # type: ignore[arg-type]
+
+
+def serve(
+    index: Path | str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    model: str | None = None,
+    rerank: str | None = None,
+    **options: Any,
+) -> None:
+    """Serves an index over HTTP, with the page, until Ctrl-C.
+
+    >>> vsekit.serve("~/Pictures", port=8000)                                           # doctest: +SKIP
+
+    Args:
+        options: those of `vsekit.serve.run.serve`: token, limits, allow_hosts, behind_proxy, log.
+    """
+    from vsekit.search.stores import open_store
+    from vsekit.serve.run import bind, load_searcher
+    from vsekit.serve.run import serve as run
+
+    store = open_store(_place(index))
+    run(lambda: load_searcher(store, model, rerank), bind(host, port), host=host, **options)
+
+
+def embed(
+    model: str | Path,
+    data: Data,
+    out: Path | str,
+    *,
+    parquet: bool = False,
+    skip_broken: bool = False,
+    progress: Progress = QUIET,
+) -> dict[str, Any]:
+    """Embeddings of a collection's pictures and captions, or of a folder of pictures, as .npy files with their ids.
+
+    >>> vsekit.embed("starter", "~/Pictures", "vectors")                                # doctest: +SKIP
+
+    Args:
+        model: "starter", a run or model folder, an exported folder, or a model like CLIP.
+        parquet: as Parquet, too, with ids and sentences.
+        skip_broken: leave zeros for pictures that can't be read.
+    """
+    from vsekit.data.pairs import Pairs
+    from vsekit.export.embeddings import embed as write
+    from vsekit.export.embeddings import open_model, pictures_below
+    from vsekit.features.reading import Reading
+
+    if isinstance(data, Pairs):
+        pairs = data
+    elif isinstance(data, Reading):
+        pairs = data.pairs()
+    else:
+        pairs = pictures_below(Path(data).expanduser())
+    return write(open_model(model), pairs, Path(out), parquet=parquet, skip_broken=skip_broken, progress=progress)
+
+
+def load(run_or_model: str | Path, *, trust: bool = False) -> Embedder:
+    """Loads a trained model, from a run folder or a model folder; "starter" is the one that comes with vsekit.
+
+    >>> model = vsekit.load("starter")                                                  # doctest: +SKIP
+    >>> scores = model.similarity(model.encode_images(["a.jpg"]), model.encode_texts(["a red ball"]))  # doctest: +SKIP
+
+    Args:
+        trust: import the code that the model names, where parts of it are not vsekit's.
+    """
+    from vsekit.models.embedder import load as load_embedder
+
+    return load_embedder(run_or_model, trust=trust)
+
+
+def _reading(data: Path | str | Reading) -> Reading:
+    from vsekit.features.reading import Reading
+
+    return data if isinstance(data, Reading) else Reading(Path(data).expanduser())
+
+
+def _met(runs: Runs, data: Data, split: str) -> Any:
+    """Runs on a split of a collection."""
+    from vsekit.data.pairs import Pairs
+    from vsekit.evaluation.meeting import RunsOnData
+
+    pairs = data.split(split) if isinstance(data, Pairs) else _reading(data).pairs(split)
+    return RunsOnData([runs] if isinstance(runs, str | Path) else list(runs), pairs, split)
+
+
+def _place(index: Path | str) -> str:
+    text = str(index)
+    return text if "://" in text else str(Path(text).expanduser())
