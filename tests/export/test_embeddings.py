@@ -12,7 +12,7 @@ import vsekit
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.errors import UserError
 from vsekit.evaluation.external import evaluate_embeddings
-from vsekit.evaluation.models import embedded, model_scorer
+from vsekit.evaluation.meeting import embedded, model_scorer
 from vsekit.evaluation.protocols import evaluate
 from vsekit.export import embeddings
 from vsekit.export.embeddings import embed, open_model, pictures_below
@@ -53,7 +53,7 @@ def test_a_stopped_embedding_goes_on_to_the_same_bytes(
     tmp_path: Path, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embeddings, "PICTURES", 2)
-    monkeypatch.setattr(embeddings, "FLUSH_SECONDS", 0)
+    monkeypatch.setattr("vsekit.features.writer.FLUSH_SECONDS", 0)
     source = VSESource(build(), "model")
     embed(source, pairs, tmp_path / "whole")
     read: list[int] = []

@@ -9,7 +9,7 @@ from tests.export.conftest import build, cosines
 
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.errors import UserError
-from vsekit.evaluation.models import embedded, model_scorer
+from vsekit.evaluation.meeting import embedded, model_scorer
 from vsekit.evaluation.protocols import evaluate
 from vsekit.export.folder import export_onnx
 from vsekit.export.int8 import export_int8

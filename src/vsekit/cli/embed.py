@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import Columns, Data, Features, Format, Images, Json, Quiet, examples, print_json, read_pairs
+from vsekit.cli.groups import grouped
+from vsekit.cli.options import Data, OutputOptions, ReadingOptions, examples, print_json
 
 
 @app.command(
@@ -18,11 +19,14 @@ from vsekit.cli.options import Columns, Data, Features, Format, Images, Json, Qu
         "vse evaluate --image-embeddings vectors/images.npy --caption-embeddings vectors/captions.npy --captions-per-image 5",
     )
 )
+@grouped
 def embed(
     model: Annotated[
         str,
         typer.Argument(help="starter, a run or model folder, an exported folder, or a model like CLIP."),
     ],
+    reading: ReadingOptions,
+    output: OutputOptions,
     folder: Annotated[
         Path | None, typer.Argument(help="A folder of pictures, at any depth, in place of --data.")
     ] = None,
@@ -35,30 +39,19 @@ def embed(
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Leave zeros for pictures that can't be read.")
     ] = False,
-    features: Features = None,
-    format: Format = None,
-    images: Images = None,
-    columns: Columns = None,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Write embeddings of pictures and captions as .npy files with their ids, resumably."""
+    from vsekit import verbs
     from vsekit.errors import UserError
-    from vsekit.export.embeddings import embed as write_embeddings
-    from vsekit.export.embeddings import open_model, pictures_below
-    from vsekit.progress import Progress
 
     if out is None:
         raise UserError("no place for the embeddings", field="--out", remedy="Name a folder: --out vectors")
-    if folder is not None and data is None:
-        pairs = pictures_below(folder)
-    elif data is not None and folder is None:
-        pairs = read_pairs(data, format, images, columns, features, *(split or []))
-    else:
+    if (folder is None) == (data is None):
         raise UserError("give a FOLDER of pictures, or --data", remedy="--help shows examples of both.")
-    options = {"parquet": parquet, "skip_broken": skip_broken}
-    written = write_embeddings(open_model(model), pairs, out, progress=Progress(quiet=quiet), **options)
-    if json:
+    source = folder if data is None else reading.of(data).pairs(*(split or []))
+    assert source is not None
+    written = verbs.embed(model, source, out, parquet=parquet, skip_broken=skip_broken, progress=output.progress)
+    if output.json:
         print_json({"out": str(out), **written})
         return
     counts = [f"{written[side]['count']} {side}" for side in ("images", "captions") if written[side]["count"]]

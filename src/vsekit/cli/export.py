@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import Columns, Data, Format, Images, Json, Quiet, examples, print_json, read_pairs
+from vsekit.cli.groups import grouped
+from vsekit.cli.options import CollectionOptions, Data, OutputOptions, Trust, examples, print_json
 
 
 @app.command(
@@ -19,33 +20,31 @@ from vsekit.cli.options import Columns, Data, Format, Images, Json, Quiet, examp
         "vse export runs/mine --to sentence-transformers mine-st",
     )
 )
+@grouped
 def export(
     model: Annotated[
         str, typer.Argument(help="starter, a run or model folder, or the folder or hub name of a model like CLIP.")
     ],
     out: Annotated[Path, typer.Argument(help="The folder to write; an earlier export there is replaced.")],
+    collection: CollectionOptions,
+    output: OutputOptions,
     to: Annotated[str, typer.Option("--to", help="onnx or sentence-transformers.")],
     int8: Annotated[
         bool, typer.Option("--int8", help="onnx: the image tower in 8 bits, calibrated on pictures of --data.")
     ] = False,
     data: Data = None,
     split: Annotated[str, typer.Option("--split", help="The split of --data that int8 is measured on.")] = "val",
-    format: Format = None,
-    images: Images = None,
-    columns: Columns = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    trust: Trust = False,
 ) -> None:
     """Write a model for use without torch (onnx), or in sentence-transformers; see docs/export.md."""
     from vsekit.errors import UserError
-    from vsekit.progress import Progress
 
-    progress = Progress(quiet=quiet)
+    progress = output.progress
     if to == "sentence-transformers" and not int8:
         from vsekit.export.sentence_transformers import export_sentence_transformers
 
         export_sentence_transformers(model, out)
-        print_json({"out": str(out)}) if json else typer.echo(_how_to_load(out))
+        print_json({"out": str(out)}) if output.json else typer.echo(_how_to_load(out))
         return
     if to != "onnx":
         raise UserError(
@@ -60,11 +59,11 @@ def export(
     if data is not None:
         from vsekit.export.int8 import export_int8
 
-        measured = export_int8(model, out, read_pairs(data, format, images, columns, None), split, progress)
-        print_json(measured.as_dict()) if json else typer.echo("\n".join(measured.table()))
+        measured = export_int8(model, out, collection.of(data).pairs(), split, progress)
+        print_json(measured.as_dict()) if output.json else typer.echo("\n".join(measured.table()))
         return
     written = export_onnx(model, out, progress)
-    if json:
+    if output.json:
         print_json(written.as_dict())
         return
     megabytes = sum(written.sizes.values()) / 1e6

@@ -20,7 +20,7 @@ from vsekit.errors import UserError, missing_extra
 from vsekit.export.preparation import Steps
 from vsekit.export.sentences import TOKENIZER
 from vsekit.export.sources import Source, save_pieces
-from vsekit.features.store import weights_fingerprint
+from vsekit.features.fingerprints import weights_fingerprint
 from vsekit.files import fingerprint
 
 

@@ -11,8 +11,6 @@ A kill at any moment costs the last few seconds: the same call goes on where emb
 
 from __future__ import annotations
 
-import json
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,8 +21,9 @@ import numpy as np
 from vsekit.data.pairs import Pairs, Picture
 from vsekit.errors import UserError, missing_extra
 from vsekit.export.runtime import Exported, is_exported, open_exported
-from vsekit.features.store import FLUSH_SECONDS, identities_of
-from vsekit.files import atomic_path, fingerprint, write_json, write_npy, write_text
+from vsekit.features.fingerprints import identities_of
+from vsekit.features.writer import ResumableWriter
+from vsekit.files import atomic_path, fingerprint, write_npy, write_text
 from vsekit.progress import QUIET, Progress
 
 MARKER = "embed.json"
@@ -73,27 +72,31 @@ def embed(
         raise UserError("a picture's id has a line break", file=pairs.root, remedy="Give pictures other ids.")
     texts = [caption.text for caption in pairs.captions]
     made_by = fingerprint(model.fingerprint, ids, identities_of(pairs.pictures), texts)
-    header = _header(out, made_by) or {
-        "fingerprint": made_by,
-        "model": model.fingerprint,
-        "dim": model.dim,
-        "images": {"count": len(ids), "done": 0},
-        "captions": {"count": len(texts), "done": 0},
-        "broken": {},
-    }
-    for name, lines in (("image_ids", ids), ("caption_ids", caption_ids)):
-        write_text(out / f"{name}.txt", "".join(f"{line}\n" for line in lines))
-    write_npy(out / "image_groups.npy", pairs.picture_groups)
-    write_npy(out / "caption_groups.npy", pairs.caption_groups)
+    with ResumableWriter(out, MARKER, {"fingerprint": made_by}, _other) as writer:
+        header = writer.state or {
+            "fingerprint": made_by,
+            "model": model.fingerprint,
+            "dim": model.dim,
+            "images": {"count": len(ids), "done": 0},
+            "captions": {"count": len(texts), "done": 0},
+            "broken": {},
+        }
+        if writer.state is None:
+            for name, lines in (("image_ids", ids), ("caption_ids", caption_ids)):
+                write_text(out / f"{name}.txt", "".join(f"{line}\n" for line in lines))
+            write_npy(out / "image_groups.npy", pairs.picture_groups)
+            write_npy(out / "caption_groups.npy", pairs.caption_groups)
+            sides = {"images": len(ids), "captions": len(texts)}
+            writer.reserve({side: (np.float32, (count, model.dim)) for side, count in sides.items()})
 
-    def of_pictures(start: int, stop: int) -> np.ndarray:
-        return _of_pictures(model, pairs, slice(start, stop), header["broken"] if skip_broken else None)
+        def of_pictures(start: int, stop: int) -> np.ndarray:
+            return _of_pictures(model, pairs, slice(start, stop), header["broken"] if skip_broken else None)
 
-    def of_texts(start: int, stop: int) -> np.ndarray:
-        return model.encode_texts(texts[start:stop])
+        def of_texts(start: int, stop: int) -> np.ndarray:
+            return model.encode_texts(texts[start:stop])
 
-    _fill(out, header, "images", PICTURES, of_pictures, progress)
-    _fill(out, header, "captions", CAPTIONS, of_texts, progress)
+        _fill(writer, header, "images", PICTURES, of_pictures, progress)
+        _fill(writer, header, "captions", CAPTIONS, of_texts, progress)
     if parquet:
         _write_parquet(out / "images.parquet", {"id": ids}, out / "images.npy")
         owners = [pairs.pictures[caption.picture].id for caption in pairs.captions]
@@ -113,46 +116,30 @@ def caption_names(pairs: Pairs) -> list[str]:
     return names
 
 
-def _header(out: Path, made_by: str) -> dict[str, Any] | None:
-    try:
-        header = json.loads((out / MARKER).read_text(encoding="utf-8"))
-        if header["fingerprint"] == made_by:
-            return header
-        what = "these embeddings are of another model, or of other pictures or captions"
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
-        what = f"not the marker of vse embed: {error}"
-    raise UserError(what, file=out / MARKER, remedy="Give a new folder.")
+def _other(name: str, was: Any, now: Any) -> UserError:
+    what = "these embeddings are of another model, or of other pictures or captions"
+    return UserError(what, field=MARKER, remedy="Give a new folder.")
 
 
 def _fill(
-    out: Path,
+    writer: ResumableWriter,
     header: dict[str, Any],
     side: str,
     size: int,
     encode: Callable[[int, int], np.ndarray],
     progress: Progress,
 ) -> None:
-    """Writes the rows that are missing, and moves the marker once they are safely on the disk."""
-    count, path = header[side]["count"], out / f"{side}.npy"
-    if not header[side]["done"] or not path.is_file():
-        header[side]["done"] = 0
-        write_npy(path, np.zeros((count, header["dim"]), np.float32))
-        write_json(out / MARKER, header)
-    if header[side]["done"] == count:
-        return
-    rows, marked = np.lib.format.open_memmap(path, "r+"), time.monotonic()
+    """Writes the rows that are missing."""
+    count = header[side]["count"]
     with progress.bar(side.capitalize(), side) as bar:
         for start in range(header[side]["done"], count, size):
             stop = min(start + size, count)
-            rows[start:stop] = encode(start, stop)
+            writer.write(side, start, np.asarray(encode(start, stop), np.float32))
             header[side]["done"] = stop
-            if stop == count or time.monotonic() - marked > FLUSH_SECONDS:
-                rows.flush()
-                write_json(out / MARKER, header)
-                marked = time.monotonic()
+            if writer.due:
+                writer.mark(header)
             bar.update(stop, count)
+    writer.mark(header)
 
 
 def _of_pictures(model: Any, pairs: Pairs, some: slice, broken: dict[str, str] | None) -> np.ndarray:
@@ -172,7 +159,7 @@ def _of_pictures(model: Any, pairs: Pairs, some: slice, broken: dict[str, str] |
 
 
 def _given(model: Any, picture: Picture, pairs: Pairs) -> Any:
-    """What the model reads of a picture: its file where it has one of its own, otherwise the picture, or its features."""
+    """What the model reads: the picture, or its features."""
     reads_features = (
         model.config["image"]["reads"] == "features" if isinstance(model, Exported) else model.feature_dim is not None
     )
@@ -182,7 +169,7 @@ def _given(model: Any, picture: Picture, pairs: Pairs) -> Any:
                 "this model reads features, and the collection has none", file=pairs.root, remedy="Give --features DIR."
             )
         return np.asarray(pairs.features[picture.row], np.float32)
-    return picture.path if picture.path is not None and picture.offset is None else picture.open()
+    return picture
 
 
 def _write_parquet(path: Path, columns: dict[str, Sequence[str]], vectors: Path) -> None:

@@ -16,7 +16,7 @@ from vsekit.errors import UserError
 from vsekit.export.graphs import PixelGraph, write_graph
 from vsekit.export.runtime import start_session, usable_cores
 from vsekit.features.cache import cache_folder
-from vsekit.features.store import weights_fingerprint
+from vsekit.features.fingerprints import weights_fingerprint
 from vsekit.files import fingerprint
 
 #: Of numbers as large as the features' own; ReLU6 networks give 0 … 6.

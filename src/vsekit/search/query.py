@@ -241,7 +241,7 @@ def asked(words: str | None, image: Source | None, like: str | None) -> Query:
     """The query that one of the three gives: words or arithmetic, which may name files; a picture; an item's id."""
     if sum(given is not None for given in (words, image, like)) != 1:
         raise UserError(
-            "give either a query, a picture (--image) or an item (--like)",
+            "give either a query, --image or --like",
             remedy="To ask with words and a picture at once, write a sum: '\"dog\" + photo.jpg'.",
         )
     if image is not None:
