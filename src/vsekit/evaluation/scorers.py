@@ -146,7 +146,7 @@ class Average:
 
 
 class Less:
-    """Scores less what is owed to the picture and to the caption: S_ic − a_i − b_c. See `models.querybank`."""
+    """Scores with one number subtracted for each picture and one for each caption: S_ic − a_i − b_c. See `models.querybank`."""
 
     def __init__(self, scorer: Scorer, images: Tensor, captions: Tensor) -> None:
         self.scorer, self.images, self.captions = scorer, images, captions

@@ -1,8 +1,8 @@
 """Known pictures and sentences that tell hubs from matches.
 
-In a common space some items are near to everything, and are found for every query. How near an item is to a bank of
-queries that are known not to mean it says how much of its score is owed to that; a share w of it is taken off
-(inverted softmax, Smith et al. 2017; queries of the training set as the bank: QB-Norm, Bogolin et al. 2022):
+In a common space some items are near to everything, and are found for every query: hubs. A bank of queries that are known
+not to mean an item shows how near it is to just anything; a share w of that is subtracted from its scores (inverted
+softmax, Smith et al. 2017; queries of the training set as the bank: QB-Norm, Bogolin et al. 2022):
 
     s'(i, c) = s(i, c) − w·h(i) − w·h(c)
     h(i) = τ log 1/M Σ_m exp(s(i, c_m) / τ)      h(c) = τ log 1/M Σ_m exp(s(i_m, c) / τ)

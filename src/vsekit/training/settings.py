@@ -138,7 +138,7 @@ class RunSettings(Settings):
     """Everything that makes a run; `config.yaml` in the run folder holds it complete.
 
     stages: by name, in order; a name with null in place of a stage is no stage.
-    querybank: training pictures and captions kept with the model to take off scores what is owed to hubs.
+    querybank: training pictures and captions kept with the model, to lower the scores of items that are near to everything.
     """
 
     seed: int = Field(default=0, ge=0, lt=2**63)
