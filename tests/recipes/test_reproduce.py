@@ -20,7 +20,8 @@ from vsekit.errors import UserError
 from vsekit.evaluation.meeting import embedded
 from vsekit.models.model import load_model
 from vsekit.recipes import datasets
-from vsekit.recipes.reproduce import WAYS, Plan, Run, reproduce
+from vsekit.recipes.plan import Plan, Run
+from vsekit.recipes.reproduce import WAYS, reproduce
 from vsekit.training.run import read_metrics
 
 PLAIN = "vsepp:3.11"

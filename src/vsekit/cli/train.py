@@ -17,6 +17,9 @@ from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, Sets, ex
 class MachineOptions:
     """How a run is carried out; see `training.options`."""
 
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, exactly where it was.")] = (
+        False
+    )
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto"
     precision: Annotated[str, typer.Option("--precision", help="As Lightning Fabric names it, e.g. bf16-mixed.")] = (
         "32-true"
@@ -42,9 +45,6 @@ def train(
     reading: ReadingOptions,
     output: OutputOptions,
     sets: Sets = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted run, exactly where it was.")
-    ] = False,
     text_features: Annotated[
         Path | None,
         typer.Option("--text-features", help="Token features of the captions made by vse features transformer."),
@@ -63,7 +63,6 @@ def train(
         out,
         sets=[*(sets or []), *([f"seed={seed}"] if seed is not None else [])],
         text_features=text_features,
-        resume=resume,
         report=report,
         progress=output.progress,
         **vars(machine),

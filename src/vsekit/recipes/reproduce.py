@@ -10,26 +10,22 @@ row's settings (a teacher to mine with, a model to start from) means the run of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from vsekit import recipes
 from vsekit.data.pairs import Pairs
 from vsekit.errors import UserError
 from vsekit.evaluation.metrics import Metrics
 from vsekit.evaluation.protocols import check_protocol, fewest_images
-from vsekit.outside import trusting
-from vsekit.parts import settings_error
 from vsekit.progress import QUIET, Progress
-from vsekit.recipes import Row, apply_sets, datasets
-from vsekit.training.settings import RunSettings
+from vsekit.recipes import Row, datasets
+from vsekit.recipes.plan import Plan, Run, refuse_unknown_stages
 
 COLUMNS = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r"}
 WAYS = {"i2t": "image → text", "t2i": "text → image"}
@@ -147,7 +143,7 @@ def reproduce(
         check_protocol(protocol)
     rows = [recipes.find(name) for name in row_ids]
     plans = [[Plan.of(row, out, sets, n * SEED_STEP) for n in range(seeds)] for row in rows]
-    _refuse_unknown_stages(sets, plans)
+    refuse_unknown_stages(sets, plans)
     collections = Collections(rows, data, features, reading or {})
     for row, plan in zip(rows, plans):
         _check(row, plan[0], collections, protocol or row.protocol)
@@ -168,102 +164,6 @@ def reproduce(
         runs = [[member.folder for member in repetition.members] for repetition in plan]
         results.append(Reproduced(row, used, tests[0].pictures[0].split, runs, metrics))
     return results
-
-
-@dataclass(frozen=True)
-class Run:
-    """A model to train, and those its settings refer to."""
-
-    row: Row
-    folder: Path
-    settings: RunSettings
-    before: list[Run]
-
-    @classmethod
-    def of(cls, row: Row, out: Path, sets: Sequence[str], offset: int = 0, *, referred: bool = False) -> Run:
-        """offset: added to the seed. referred: another run's settings refer to this one."""
-        row = _first_alike(row)
-        own = row.settings.get("seed", 0)
-        settings = apply_sets(deepcopy(row.settings), [s for s in sets if _fits(s, row, referred)])
-        # Members of an ensemble that differ in their seeds must go on doing so.
-        given = settings["seed"] + own if any(s.startswith("seed=") for s in sets) else own
-        seed = settings["seed"] = given + offset
-        before = []
-        for place, key in _paths(settings):
-            other = _row_at(place[key])
-            if other:
-                before.append(cls.of(other, out, sets, referred=True))
-                place[key] = str(before[-1].folder)
-        try:
-            with trusting():  # what is not the recipe's own, a person named with --set
-                checked = RunSettings.model_validate(settings)
-        except ValidationError as error:
-            raise settings_error(error, row.id) from None
-        return cls(row, out / row.recipe / (row.name if seed == own else f"{row.name}-seed{seed}"), checked, before)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The models whose scores are averaged for a row."""
-
-    members: list[Run]
-
-    @classmethod
-    def of(cls, row: Row, out: Path, sets: Sequence[str], offset: int = 0) -> Plan:
-        members = [recipes.find(f"{row.recipe}:{name}") for name in row.ensemble] or [row]
-        return cls([Run.of(member, out, sets, offset) for member in members])
-
-    def runs(self) -> Iterator[Run]:
-        """Every model to train, a teacher before those who learn from it."""
-        for member in self.members:
-            yield from member.before
-            yield member
-
-
-def _first_alike(row: Row) -> Row:
-    """The paper's first row with the same model and data, so that one run serves all the rows it appears in."""
-
-    def model_of(row: Row) -> tuple[Any, ...]:
-        return datasets.dataset(row), row.needs, row.settings
-
-    # A row that averages other rows has no model of its own.
-    alike = (other for other in recipes.rows(row.recipe) if not other.ensemble and model_of(other) == model_of(row))
-    return next(alike, row)
-
-
-def _fits(assignment: str, row: Row, referred: bool) -> bool:
-    """Whether an assignment is for this row: one inside a stage (stages.second.epochs=1) is for rows that have it, one
-    to a whole stage (stages.first=null) for rows that were asked for."""
-    top, *stage = assignment.partition("=")[0].split(".")
-    if top != "stages" or not stage:
-        return True
-    return stage[0] in row.settings["stages"] if len(stage) > 1 else not referred
-
-
-def _refuse_unknown_stages(sets: Sequence[str], plans: Sequence[Sequence[Plan]]) -> None:
-    runs = [run for plan in plans for run in plan[0].runs()]
-    for assignment in sets:
-        path = assignment.partition("=")[0]
-        if path.count(".") > 1 and not any(_fits(assignment, run.row, False) for run in runs):
-            there = ", ".join(sorted({stage for run in runs for stage in run.settings.stages}))
-            raise UserError(f"no row here has the stage of --set {path}", remedy=f"The stages are: {there}.")
-
-
-def _paths(settings: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Where settings may refer to another run: (mapping, key)."""
-    for stage in filter(None, settings["stages"].values()):
-        if "start" in stage:
-            yield stage, "start"
-        if stage.get("mine", {}).get("teacher"):
-            yield stage["mine"], "teacher"
-
-
-def _row_at(path: str) -> Row | None:
-    """The row that `runs/PAPER/ROW` stands for; None for any other path."""
-    match Path(path).parts:
-        case ("runs", paper, name) if paper in recipes.names():
-            return recipes.find(f"{paper}:{name}")
-    return None
 
 
 class Collections:
