@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from vsekit.similarity.bfan import focal
@@ -8,7 +9,9 @@ WEIGHTS = torch.tensor([0.50, 0.26, 0.14, 0.10])
 
 
 def keep(weights: torch.Tensor, confidence: str) -> torch.Tensor:
-    return focal(weights[None, :, None], torch.ones(1, len(weights), dtype=bool), confidence)[0, :, 0]
+    """What of one context's attention is kept, made to sum to 1."""
+    kept = focal(weights[:, None, None], torch.ones(len(weights), 1, dtype=bool), confidence)[:, 0, 0]
+    return kept / kept.sum()
 
 
 def test_equal_keeps_what_exceeds_the_mean() -> None:
@@ -28,6 +31,13 @@ def test_equal_attention_is_left_as_it_is() -> None:
 
 
 def test_padding_does_not_lower_the_mean() -> None:
-    padded = torch.cat([WEIGHTS, torch.zeros(4)])[None, :, None]
-    mask = torch.arange(8)[None] < 4
-    torch.testing.assert_close(focal(padded, mask, "equal")[0, :4, 0], keep(WEIGHTS, "equal"))
+    padded = torch.cat([WEIGHTS, torch.zeros(4)])[:, None, None]
+    mask = torch.arange(8)[:, None] < 4
+    kept = focal(padded, mask, "equal")[:4, 0, 0]
+    torch.testing.assert_close(kept / kept.sum(), keep(WEIGHTS, "equal"))
+
+
+@pytest.mark.parametrize("confidence", ["equal", "prob"])
+def test_what_stays_does_not_depend_on_the_sum_of_the_weights(confidence: str) -> None:
+    for factor in (1e-8, 3.0, 5e8):
+        torch.testing.assert_close(keep(factor * WEIGHTS, confidence), keep(WEIGHTS, confidence))

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from vsekit.parts import Sets
-from vsekit.similarity import SimilaritySettings
+from vsekit.similarity import SimilaritySettings, cross_attention
 from vsekit.similarity.cross_attention import CrossAttention
 
 KINDS: list[dict] = [
@@ -105,6 +105,47 @@ def test_gradients_equal_those_of_the_loops(kind: dict, block: int) -> None:
     for ours, theirs, mask in zip(*grads, (images.mask, captions.mask)):
         torch.testing.assert_close(ours, theirs)
         assert (ours[~mask] == 0).all()
+
+
+@every_kind
+@pytest.mark.parametrize("room", [1, 2**22], ids=["a pair at a time", "all at once"])
+def test_gradients_of_few_pairs_equal_those_of_the_loops(
+    kind: dict, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss that looks at a few pairs, at some images never and at one caption twice."""
+    monkeypatch.setattr(cross_attention, "_GATHERED", room)
+    images, captions = sets([3, 4, 1, 2]), sets([2, 5, 1, 3], seed=1, room=1)
+    weights = torch.zeros(4, 4, dtype=torch.float64)
+    weights[0, 1], weights[2, 1], weights[2, 3] = 0.7, -1.2, 0.4
+    grads = []
+    for score in (build(kind), lambda i, c: by_loops(kind, i, c)):
+        regions, words = images.vectors.clone().requires_grad_(), captions.vectors.clone().requires_grad_()
+        scores = score(Sets(regions, images.mask), Sets(words, captions.mask))
+        grads.append(torch.autograd.grad((scores * weights).sum(), (regions, words)))
+    for ours, theirs, mask in zip(*grads, (images.mask, captions.mask)):
+        torch.testing.assert_close(ours, theirs)
+        assert (ours[~mask] == 0).all()
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_side_without_gradient_costs_the_other_nothing(few: bool) -> None:
+    images, captions = sets([3, 4]), sets([2, 5], seed=1)
+    weights = torch.tensor([[0.0, 1.0], [0.0, 0.0]] if few else [[0.5, 1.0], [2.0, 1.0]], dtype=torch.float64)
+    both = [s.vectors.clone().requires_grad_() for s in (images, captions)]
+    scores = build(KINDS[0])(Sets(both[0], images.mask), Sets(both[1], captions.mask))
+    expected = torch.autograd.grad((scores * weights).sum(), both)
+    alone = build(KINDS[0])(Sets(both[0], images.mask), captions)
+    torch.testing.assert_close(torch.autograd.grad((alone * weights).sum(), both[0])[0], expected[0])
+    alone = build(KINDS[0])(images, Sets(both[1], captions.mask))
+    torch.testing.assert_close(torch.autograd.grad((alone * weights).sum(), both[1])[0], expected[1])
+
+
+def test_a_sharp_attention_overflows_nowhere() -> None:
+    kind = {"kind": "scan", "direction": "i2t", "lambda_softmax": 200.0, "aggregate": "mean"}
+    images, captions = sets([3, 2]), sets([4, 2], seed=1)
+    narrow = [Sets(s.vectors.float(), s.mask) for s in (images, captions)]
+    expected = by_loops(kind, images, captions)
+    torch.testing.assert_close(build(kind)(*narrow).double(), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS[:2], ids=["t2i", "i2t"])

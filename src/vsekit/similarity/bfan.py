@@ -22,27 +22,32 @@ from vsekit.similarity.base import SimilarityPart
 from vsekit.similarity.cross_attention import CrossAttention
 
 Confidence = Literal["equal", "prob"]
+# The last bits of an exponent are multiplied by λ = 20, and a few roundings add up.
+_ROUNDING = 64
 
 
 def focal(weights: Tensor, context: Tensor, confidence: Confidence) -> Tensor:
     """Attention on the focused fragments alone; which those are is decided, not differentiated through.
 
+    The result is not renormalised, since nothing that is made of it looks at its length; nor need the weights be.
+
     Args:
-        weights: (X, N, …), sums to 1 over the N fragments of the context.
-        context: (X, N) bool, the mask of the context.
+        weights: (N, X, …), of the N fragments of X contexts; 0 where padded.
+        context: (N, X) bool, the mask of the context.
     """
     with torch.no_grad():
         if confidence == "equal":
-            threshold = 1.0 / context.sum(1).view(-1, *[1] * (weights.ndim - 1))
+            threshold = weights.sum(0) / context.sum(0).view(-1, *[1] * (weights.ndim - 2))
         else:
             roots = weights.sqrt()
-            threshold = (roots * weights).sum(1, keepdim=True) / roots.sum(1, keepdim=True)
+            threshold = (roots * weights).sum(0) / roots.sum(0)
+        # Equal attention differs by rounding, which must not decide who stays.
+        threshold *= 1 + _ROUNDING * torch.finfo(weights.dtype).eps
         # Where all get the same attention, or there is but one, F is 0 and nothing would stay: then all stay.
-        threshold = torch.where(weights.amax(1, keepdim=True) > threshold, threshold, -1.0)
+        threshold = torch.where(weights.amax(0) > threshold, threshold, -1.0)
         # As numbers from the start: a product with bools takes five times as long.
         focused = torch.gt(weights, threshold, out=torch.empty_like(weights))
-    kept = weights * focused
-    return kept / kept.sum(1, keepdim=True)
+    return weights * focused
 
 
 class BfanSettings(SimilarityPart):
