@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from vsekit.evaluation.metrics import Metrics, metrics
 from vsekit.evaluation.positives import Positives
 from vsekit.evaluation.protocols import average
 from vsekit.evaluation.ranks import count_ranks
-from vsekit.evaluation.significance import compare, confidence, over_seeds
+from vsekit.evaluation.significance import _Medians, compare, confidence, over_seeds
 
 N = 60
 GROUPS = np.arange(N), np.repeat(np.arange(N), 3)
@@ -43,6 +44,24 @@ def test_intervals_are_those_of_resampling_images_with_their_captions() -> None:
     for name, (low, high), theirs, s in zip(("r1", "r5", "meanr", "medr", "rsum"), mine, expected, spread):
         assert abs(low - theirs[0]) <= 0.35 * s + 1e-9, name
         assert abs(high - theirs[1]) <= 0.35 * s + 1e-9, name
+
+
+@pytest.mark.parametrize("drawn", ["as a bootstrap draws", "mostly the best ranks"])
+def test_medians_of_resamples_are_those_of_the_repeated_ranks(drawn: str) -> None:
+    """Drawn so that the median leaves the neighbourhood of the old one, all ranks must be looked at."""
+    rng = np.random.default_rng(0)
+    n, sizes = 2000, rng.integers(0, 4, 2000)
+    clusters = np.repeat(np.arange(n), sizes)
+    ranks = rng.integers(0, 300, len(clusters)) / 2
+    queries = SimpleNamespace(values={"t2i": {"rank": ranks}}, clusters={"t2i": clusters}, n_clusters=n)
+    weights = np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(5)]).astype(float)
+    if drawn != "as a bootstrap draws":
+        weights[3, np.unique(clusters[ranks < 20])] = 50
+    medians = _Medians(queries, "t2i")
+    assert medians.near[1] - medians.near[0] < len(ranks) / 3
+    expected = [np.floor(np.median(np.repeat(ranks, row[clusters].astype(int)))) + 1 for row in weights]
+    np.testing.assert_array_equal(medians(weights), expected)
+    assert drawn == "as a bootstrap draws" or abs(expected[3] - expected[0]) > 40
 
 
 def test_intervals_hold_every_metric_and_the_number_itself_and_shrink_over_folds() -> None:

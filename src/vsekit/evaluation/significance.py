@@ -7,6 +7,7 @@ rsum an interval. Folds are resampled each within itself and averaged, as their 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -38,34 +39,76 @@ class _Queries:
         """(n_clusters,) sums of per-query values."""
         return np.bincount(self.clusters[side], values, minlength=self.n_clusters)
 
+
+class _Resampled:
+    """Every metric of one fold when clusters are drawn again; what needs no draw is made once."""
+
+    def __init__(self, queries: _Queries) -> None:
+        self.n_clusters = queries.n_clusters
+        self.names = {side: ["count", "hits", *values] for side, values in queries.values.items()}
+        columns = [
+            queries.sums(side, value)
+            for side, values in queries.values.items()
+            for value in (np.ones(len(queries.clusters[side])), queries.hits[side], *values.values())
+        ]
+        self.columns = np.stack(columns, axis=1)
+        self.medians = {side: _Medians(queries, side) for side in queries.values}
+
     def statistics(self, weights: np.ndarray) -> dict[tuple[str, ...], np.ndarray]:
         """Every metric when cluster c counts weights[r, c] times, (R,) each."""
         result: dict[tuple[str, ...], np.ndarray] = {("rsum",): np.zeros(len(weights))}
-        for side, values in self.values.items():
-            count = weights @ self.sums(side, np.ones(len(self.clusters[side])))
-            result["rsum",] = result["rsum",] + 100 * (weights @ self.sums(side, self.hits[side])) / count
-            for name, value in values.items():
-                mean = (weights @ self.sums(side, value)) / count
+        sums = iter((weights @ self.columns).T)
+        for side, names in self.names.items():
+            drawn = dict(zip(names, sums))
+            count = drawn.pop("count")
+            result["rsum",] = result["rsum",] + 100 * drawn.pop("hits") / count
+            for name, value in drawn.items():
                 if name == "rank":
-                    result[side, "medr"] = self._medians(side, value, weights)
-                    result[side, "meanr"] = mean + 1
+                    result[side, "medr"] = self.medians[side](weights)
+                    result[side, "meanr"] = value / count + 1
                 else:
-                    result[side, name] = 100 * mean
+                    result[side, name] = 100 * value / count
         return result
 
-    def _medians(self, side: str, ranks: np.ndarray, weights: np.ndarray) -> np.ndarray:
+
+class _Medians:
+    """Medians of one direction's ranks. Only ranks near the median can become it, so only those are counted one by one.
+
+    With n_c queries in cluster c, the number of queries drawn below a place in the middle, less half of all drawn, has a
+    variance of at most Σ n_c²/4. Eight standard deviations are looked at, and all ranks should that ever be too few.
+    """
+
+    def __init__(self, queries: _Queries, side: str) -> None:
+        ranks, clusters = queries.values[side]["rank"], queries.clusters[side]
         order = np.argsort(ranks, kind="stable")
-        below = np.cumsum(weights[:, self.clusters[side][order]], axis=1)
+        self.ranks, self.clusters, self.n_clusters = ranks[order], clusters[order], queries.n_clusters
+        self.sizes = np.bincount(clusters, minlength=queries.n_clusters).astype(np.float64)
+        reach = 8 * math.sqrt(np.square(self.sizes).sum()) / 2 + 1
+        self.near = max(0, int(len(ranks) / 2 - reach)), min(len(ranks), math.ceil(len(ranks) / 2 + reach))
+
+    def __call__(self, weights: np.ndarray) -> np.ndarray:
+        n = weights @ self.sizes
         # The two middle ones of n, counted from 0: ⌊(n − 1)/2⌋ and ⌊n/2⌋.
-        n = below[:, -1]
-        middle = [[int(np.searchsorted(row, h, side="right")) for row, h in zip(below, x // 2)] for x in (n - 1, n)]
-        low, high = (ranks[order][m] for m in middle)
+        wanted = np.stack([(n - 1) // 2, n // 2])
+        found = self._places(weights, wanted, *self.near)
+        if found is None:
+            found = self._places(weights, wanted, 0, len(self.ranks))
+        assert found is not None
+        low, high = self.ranks[found]
         return np.floor((low + high) / 2) + 1
+
+    def _places(self, weights: np.ndarray, wanted: np.ndarray, first: int, last: int) -> np.ndarray | None:
+        """(2, R): where in the order of ranks the wanted ones are; None if one is not in first … last − 1."""
+        before = weights @ np.bincount(self.clusters[:first], minlength=self.n_clusters).astype(np.float64)
+        below = before[:, None] + np.cumsum(weights[:, self.clusters[first:last]], axis=1)
+        if (wanted[0] < before).any() or (wanted[1] >= below[:, -1]).any():
+            return None
+        return np.stack([first + (below <= w[:, None]).sum(axis=1) for w in wanted])
 
 
 def confidence(metrics: Metrics, *, resamples: int = 1000, level: float = 0.95, seed: int = 0) -> dict[str, Any]:
     """Percentile intervals in the shape of the metrics: {"i2t": {"r1": [low, high], …}, "t2i": …, "rsum": […]}."""
-    folds = [_Queries(ranks, _ks(metrics), metrics.ties) for ranks in _ranks(metrics)]
+    folds = [_Resampled(_Queries(ranks, _ks(metrics), metrics.ties)) for ranks in _ranks(metrics)]
     rng = np.random.default_rng(seed)
     chunks = []
     for size in _sizes(resamples):
