@@ -18,7 +18,18 @@ from typing import Any
 from vsekit.memory import keep_freed_memory
 
 NAMES = (
-    *("training", "gru", "losses", "offline", "pooling", "aggregators", "similarity", "evaluation", "features"),
+    *(
+        "training",
+        "threads",
+        "gru",
+        "losses",
+        "offline",
+        "pooling",
+        "aggregators",
+        "similarity",
+        "evaluation",
+        "features",
+    ),
     *("memory", "indexing", "stores", "search"),
     "export",
 )

@@ -9,6 +9,7 @@ import sys
 
 import typer
 
+from vsekit import threads
 from vsekit.errors import UserError
 from vsekit.memory import keep_freed_memory
 
@@ -40,6 +41,7 @@ def _options(
 
 def main() -> None:
     """Entry point of `vse`."""
+    threads.wait_passively()
     # The commands register themselves; they import heavy packages only when they run.
     from vsekit.cli import (  # noqa: F401
         audit,

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from vsekit import threads
 from vsekit.data.pairs import Pairs
 from vsekit.files import fingerprint
 from vsekit.progress import QUIET, Progress
@@ -37,7 +39,11 @@ from vsekit.training.watch import PLATEAU_STEPS, Watch
 
 @dataclass
 class Where:
-    """Where a run is: stage, epoch and step to do next; steps done in all; the best validation so far."""
+    """Where a run is: stage, epoch and step to do next; steps done in all; the best validation so far.
+
+    threads: how many the run computes with, from its first step to its last: the bits of a sum depend on it. 0 in a
+        checkpoint of before it was kept.
+    """
 
     stage: int = 0
     epoch: int = 0
@@ -45,6 +51,7 @@ class Where:
     steps: int = 0
     best: dict[str, Any] | None = None
     metrics_size: int = 0
+    threads: int = 0
 
 
 def train(
@@ -80,9 +87,11 @@ def train(
         return done
     data = Collection(settings, pairs, progress, text_features)
     trainer = Trainer(settings, data, folder, Options(checkpoint_seconds, tensorboard, device, precision, progress))
+    threads_before = torch.get_num_threads()
     try:
         return trainer.run()
     finally:
+        torch.set_num_threads(threads_before)
         trainer.journal.close()
 
 
@@ -105,6 +114,7 @@ class Trainer:
         self.watch = Watch()
 
     def run(self) -> dict[str, Any]:
+        self._set_threads()
         for index in range(self.where.stage, len(self.settings.stages)):
             stage = self._stage(index)
         assert self.where.best is not None
@@ -121,6 +131,16 @@ class Trainer:
             self.progress.say(f"{len(broken)} broken pictures were replaced while training: {examples}")
         return end
 
+    def _set_threads(self) -> None:
+        """As many threads as the run had before or, at its start, as there are cores to be had."""
+        if not self.where.threads:
+            # A checkpoint of before this was kept was made with all that torch has.
+            most = torch.get_num_threads()
+            self.where.threads = most if self.checkpoint else threads.choose(most)
+        cores = len(threads.usable_cores())
+        self.progress.say(f"Computing with {self.where.threads} threads; {cores} cores may be used.")
+        torch.set_num_threads(self.where.threads)
+
     def _stage(self, index: int) -> Stage:
         checkpoint = self.checkpoint if self.where.stage == index else None
         stage = self.opener.open(index, resumed=checkpoint is not None)
@@ -129,7 +149,7 @@ class Trainer:
             load_checkpoint(checkpoint, stage.step, stage.optimisers)
         else:
             best = self.where.best if stage.keeps_best else None
-            self.where = Where(stage=index, steps=self.where.steps, best=best)
+            self.where = Where(stage=index, steps=self.where.steps, best=best, threads=self.where.threads)
             self.folder.create()
             self._save(stage)
         settings = stage.settings
