@@ -28,6 +28,7 @@ from vsekit.files import write_json
 from vsekit.memory import keep_freed_memory
 from vsekit.models.model import load_model
 from vsekit.progress import Progress
+from vsekit.recipes.plan import Plan
 from vsekit.recipes.reproduce import Collections, Reproduced, reproduce
 
 RESULTS = Path(__file__).parent / "results" / "flickr8k-models"
@@ -48,7 +49,8 @@ def measured(result: Reproduced, data: Path) -> dict[str, Any]:
     answer: dict[str, Any] = {"row": row.name, "method": row.method, "ensemble": row.ensemble, "split": result.split}
     answer["cpu_minutes"] = round(sum(map(cpu_minutes, runs)), 1)
     answer["metrics"] = metrics.to_dict() | {"ci": confidence(metrics)}
-    pairs = Collections([row], data, None, {}).measured(row, row)
+    member = Plan.of(row, Path("runs"), [], 0).members[0]
+    pairs = Collections([row], data, None, {}).measured(row, member)
     models = [load_model(run) for run in runs]
     embeddings = [embedded(model, pairs) for model in models]
 
