@@ -64,6 +64,12 @@ def write_npy(path: Path | str, array: np.ndarray) -> None:
         np.save(file, array, allow_pickle=False)
 
 
+def checksum(path: Path | str) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def fingerprint(*parts: Any) -> str:
     """A short, stable name for what `parts` say: JSON-like values, bytes, or arrays.
 

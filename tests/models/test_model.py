@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,8 @@ from tests.models.conftest import CNN, GRU, VIEW, WORDS, sets, settings
 
 from vsekit.encoders.base import Tokens
 from vsekit.errors import UserError
-from vsekit.models.model import VSE, load_model, module_at, set_frozen
+from vsekit.models.model import VSE, load_model, model_folder, module_at, set_frozen
+from vsekit.models.querybank import Querybank
 from vsekit.parts import Sets
 
 PIXELS = torch.linspace(-1, 1, 2 * 3 * 16 * 16).reshape(2, 3, 16, 16)
@@ -138,6 +140,35 @@ def test_a_damaged_model_is_refused_with_the_folder(damage: str, model: VSE, tmp
         config.write_text("{")
     with pytest.raises(UserError, match=str(tmp_path)):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "querybank.safetensors"])
+def test_a_weight_file_with_one_bit_changed_is_named(name: str, model: VSE, tmp_path: Path) -> None:
+    model.querybank = Querybank(torch.rand(3, 12), torch.rand(3, 12), 0.05, 0.7)
+    model.save(tmp_path)
+    digest = hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()
+    assert json.loads((tmp_path / "config.json").read_text())["sha256"][name] == digest
+    data = bytearray((tmp_path / name).read_bytes())
+    data[-3] ^= 1
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(UserError, match=rf"{tmp_path}/{name}.*damaged[\s\S]*rain"):
+        load_model(tmp_path)
+    (tmp_path / "querybank.safetensors").unlink()
+    model.save(tmp_path)
+    load_model(tmp_path)
+
+
+def test_a_model_of_before_checksums_and_one_whose_saving_was_killed_still_load(model: VSE, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({k: v for k, v in json.loads(config.read_text()).items() if k != "sha256"}))
+    assert load_model(tmp_path).fingerprint() == model.fingerprint()
+
+
+def test_the_starter_has_the_checksum_of_its_weights() -> None:
+    folder = model_folder("starter")
+    digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    assert json.loads((folder / "config.json").read_text())["sha256"]["model.safetensors"] == digest
 
 
 def test_a_folder_without_a_model_says_what_one_holds(tmp_path: Path) -> None:

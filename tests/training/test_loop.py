@@ -306,6 +306,10 @@ def test_a_damaged_checkpoint_is_named(name: str, collection: Path, tmp_path: Pa
     lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run / "metrics.jsonl").write_text("".join(lines[:-1]))  # as if killed before the closing line
     damaged = next((run / "state").glob("step-*")) / name
-    damaged.write_bytes(damaged.read_bytes()[:20])
-    with pytest.raises(UserError, match=r"damaged[\s\S]*another folder"):
-        train(settings(), read(collection), run, resume=True)
+    whole = damaged.read_bytes()
+    modes = {path.stat().st_mode for path in damaged.parent.iterdir()}
+    assert len(modes) == 1  # safetensors writes 0600
+    for data in (whole[:20], whole[:-4] + bytes([whole[-4] ^ 1]) + whole[-3:]):
+        damaged.write_bytes(data)
+        with pytest.raises(UserError, match=r"damaged[\s\S]*another folder"):
+            train(settings(), read(collection), run, resume=True)

@@ -1,6 +1,6 @@
 """The model: two towers and a similarity, saved as one folder that needs nothing else.
 
-config.json             settings, and what rebuilding needs of the encoders
+config.json             settings, what rebuilding needs of the encoders, and the checksums of the weights
 model.safetensors       weights; those of a pip package that were not changed are left out
 vocab.json              or what else the tokenizer keeps
 querybank.safetensors   see `querybank`; where training was told to make one
@@ -25,6 +25,7 @@ from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError, nearest
 from vsekit.features.fingerprints import weights_fingerprint
 from vsekit.files import atomic_path, fingerprint, write_json
+from vsekit.models import checksums
 from vsekit.models.querybank import Querybank, remove_querybank
 from vsekit.models.settings import ModelSettings
 from vsekit.models.tower import Tower
@@ -33,6 +34,7 @@ from vsekit.parts import Sets, lacks_part, wrong_fields
 from vsekit.similarity.base import Similarity
 
 FORMAT = 1
+WEIGHTS = "model.safetensors"
 REPAIR = "Train it again, or fetch it whole."
 #: The name, in place of a path, of the model that comes with vsekit.
 STARTER = "starter"
@@ -138,7 +140,8 @@ class VSE(nn.Module):
         return {k: v for k, v in self.state_dict().items() if not k.startswith(skip)}
 
     def save(self, folder: Path, *, half: bool = False) -> None:
-        """Writes the folder; an existing model there is replaced file by file, weights last. half: as 16-bit floats."""
+        """Writes the folder; an existing model there is replaced file by file, the weights and their checksum last.
+        half: as 16-bit floats."""
         folder.mkdir(parents=True, exist_ok=True)
         self.tokenizer.save(folder)
         write_json(
@@ -160,8 +163,9 @@ class VSE(nn.Module):
         weights = self.kept_weights()
         if half:
             weights = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
-        with atomic_path(folder / "model.safetensors") as temporary:
+        with atomic_path(folder / WEIGHTS) as temporary:
             save_file({k: v.contiguous() for k, v in weights.items()}, temporary)
+        checksums.remember(folder, WEIGHTS)
 
     def fingerprint(self) -> str:
         """Changes when any weight or setting does."""
@@ -195,7 +199,7 @@ def model_folder(path: Path | str) -> Path:
                 remedy="Install vsekit whole, or name another model.",
             )
     for folder in (path / "model", path):
-        if (folder / "config.json").is_file() and (folder / "model.safetensors").is_file():
+        if (folder / "config.json").is_file() and (folder / WEIGHTS).is_file():
             return folder
     if not path.exists():
         raise UserError(f"no such folder: {path}", remedy="Give a run folder (made by vse train) or a model folder.")
@@ -220,13 +224,13 @@ def load_model(path: Path | str, *, trust: bool = False) -> VSE:
         with trusting(trust):
             settings = ModelSettings.model_validate(config["model"])
         view = ViewSettings.model_validate(config["view"])
-        weights = load_file(folder / "model.safetensors")
-    except (ValueError, KeyError, TypeError, ValidationError, SafetensorError) as error:
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
         if isinstance(error, ValidationError) and lacks_part(error):
             raise UserError(
                 "this model has parts that vsekit has not: " + "; ".join(wrong_fields(error)), file=folder
             ) from None
         raise UserError(f"not a vsekit model: {error}", file=folder, remedy=REPAIR) from None
+    weights = _weights(folder)
     tokenizer = settings.text.encoder.load_tokenizer(folder)
     model = VSE(
         settings,
@@ -249,6 +253,16 @@ def load_model(path: Path | str, *, trust: bool = False) -> VSE:
     model.load_state_dict(weights, strict=False)
     model.querybank, model.trusted = Querybank.load(folder), trust
     return model.eval()
+
+
+def _weights(folder: Path) -> dict[str, Tensor]:
+    """UserError where the file is not what was saved."""
+    try:
+        weights: dict[str, Tensor] = load_file(folder / WEIGHTS)
+    except (ValueError, KeyError, SafetensorError) as error:
+        raise UserError(f"no weights can be read: {error}", file=folder / WEIGHTS, remedy=REPAIR) from None
+    checksums.check(folder, WEIGHTS, remedy=REPAIR)
+    return weights
 
 
 def module_at(model: nn.Module, path: str) -> list[nn.Module]:

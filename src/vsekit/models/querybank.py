@@ -27,9 +27,11 @@ from torch import Tensor
 
 from vsekit.errors import UserError
 from vsekit.files import atomic_path
+from vsekit.models import checksums
 from vsekit.parts import Settings
 
 FILE = "querybank.safetensors"
+REPAIR = "Remove it for plain scores, or train again."
 
 
 class QuerybankSettings(Settings):
@@ -56,8 +58,10 @@ class Querybank:
     def save(self, folder: Path) -> None:
         tensors = {"images": self.images.half().contiguous(), "captions": self.captions.half().contiguous()}
         numbers = json.dumps({"temperature": self.temperature, "weight": self.weight})
+        checksums.forget(folder, FILE)
         with atomic_path(folder / FILE) as temporary:
             save_file(tensors, temporary, {"numbers": numbers})  # several keys would be written in any order
+        checksums.remember(folder, FILE)
 
     @classmethod
     def load(cls, folder: Path) -> Querybank | None:
@@ -68,11 +72,11 @@ class Querybank:
             with safe_open(folder / FILE, "pt") as file:
                 numbers = json.loads(file.metadata()["numbers"])
                 images, captions = file.get_tensor("images").float(), file.get_tensor("captions").float()
-            return cls(images, captions, float(numbers["temperature"]), float(numbers["weight"]))
+            bank = cls(images, captions, float(numbers["temperature"]), float(numbers["weight"]))
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise UserError(
-                f"not a querybank: {error}", file=folder / FILE, remedy="Remove it for plain scores, or train again."
-            ) from None
+            raise UserError(f"not a querybank: {error}", file=folder / FILE, remedy=REPAIR) from None
+        checksums.check(folder, FILE, remedy=REPAIR)
+        return bank
 
 
 def remove_querybank(folder: Path) -> None:

@@ -175,13 +175,14 @@ class TransformersModel(SearchModel):
     def __init__(self, name: str) -> None:
         super().__init__()
         try:
+            from safetensors import SafetensorError
             from transformers import AutoModel, AutoProcessor
         except ImportError:
             raise missing_extra("transformers", "transformers") from None
         try:
             self.model = AutoModel.from_pretrained(name).eval().to(self.device)
             self.processor = AutoProcessor.from_pretrained(name)
-        except (OSError, ValueError, ImportError) as error:
+        except (OSError, ValueError, ImportError, SafetensorError) as error:
             raise UserError(
                 f"no model '{name}': {str(error).splitlines()[0]}",
                 remedy="Give starter, a run or model folder, or the folder or hub name of a model like CLIP.",

@@ -2,7 +2,7 @@
 
 state/step-00001200-00/  weights.safetensors   the model's and the loss's
                          optimiser.safetensors  moments, one tensor an entry
-                         state.json             where the run was
+                         state.json             where the run was, and the checksums of the others
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from vsekit.errors import UserError
-from vsekit.files import write_json
+from vsekit.files import UMASK, checksum, write_json
+
+WEIGHTS, MOMENTS = "weights.safetensors", "optimiser.safetensors"
 
 
 def save_checkpoint(
@@ -35,10 +37,13 @@ def save_checkpoint(
     temporary = folder / f".{final.name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
-    save_file({k: v.contiguous() for k, v in module.state_dict().items()}, temporary / "weights.safetensors")
+    save_file({k: v.contiguous() for k, v in module.state_dict().items()}, temporary / WEIGHTS)
     tensors, plain = _flat(optimisers)
-    save_file(tensors, temporary / "optimiser.safetensors")
-    write_json(temporary / "state.json", {**state, "optimiser": plain})
+    save_file(tensors, temporary / MOMENTS)
+    for name in (WEIGHTS, MOMENTS):
+        (temporary / name).chmod(0o666 & ~UMASK)  # safetensors lets nobody else read what it writes
+    digests = {name: checksum(temporary / name) for name in (WEIGHTS, MOMENTS)}
+    write_json(temporary / "state.json", {**state, "optimiser": plain, "sha256": digests})
     for file in temporary.iterdir():
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
@@ -69,9 +74,13 @@ def _damaged(checkpoint: Path, error: Exception) -> UserError:
 
 def load_checkpoint(checkpoint: Path, module: nn.Module, optimisers: Sequence[torch.optim.Optimizer]) -> None:
     """Puts weights and moments back."""
+    state = read_state(checkpoint)
     try:
-        module.load_state_dict(load_file(checkpoint / "weights.safetensors"))
-        flat = {**load_file(checkpoint / "optimiser.safetensors"), **read_state(checkpoint)["optimiser"]}
+        for name, digest in state.get("sha256", {}).items():
+            if checksum(checkpoint / name) != digest:
+                raise OSError(f"{name} is not what was written")
+        module.load_state_dict(load_file(checkpoint / WEIGHTS))
+        flat = {**load_file(checkpoint / MOMENTS), **state["optimiser"]}
     except (OSError, SafetensorError, RuntimeError) as error:
         raise _damaged(checkpoint, error) from None
     for number, optimiser in enumerate(optimisers):

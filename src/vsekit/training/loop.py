@@ -106,7 +106,8 @@ class Trainer:
         if self.checkpoint:
             folder.create()
             state = read_state(self.checkpoint)
-            state.pop("optimiser")
+            for of_the_files in ("optimiser", "sha256"):
+                state.pop(of_the_files, None)
             self.where = Where(**state)
             self.progress.say(f"Going on from step {self.where.steps}.")
         self.journal = Journal(folder, self.where.metrics_size, options.tensorboard)
