@@ -8,7 +8,10 @@ from typing import Any
 import httpx
 import pytest
 from PIL import Image
+from tests.serve.conftest import serving
 
+from vsekit.search.searcher import Searcher
+from vsekit.serve.limits import Limits
 from vsekit.serve.schemas import Problem
 
 OPERATIONS = {
@@ -115,3 +118,47 @@ def test_answers_hold_exactly_what_is_described(described: Client) -> None:
         if name == "search":
             hit = described.resolved(schema["properties"]["hits"]["items"])
             assert set(answer["hits"][0]) == set(hit["properties"])
+
+
+def test_the_description_states_the_limits_of_this_server(searcher: Searcher) -> None:
+    with serving(searcher, limits=Limits(top=7, query_chars=50, rerank=9, depth=100)) as http:
+        described = Client(http)
+        schemas = described.described["components"]["schemas"]
+        asked = schemas["SearchIn"]["properties"]
+        assert (asked["top"]["minimum"], asked["top"]["maximum"], asked["top"]["default"]) == (1, 7, 7)
+        assert (asked["offset"]["maximum"], asked["rerank"]["maximum"]) == (99, 9)
+        assert asked["query"]["maxLength"] == schemas["WhyIn"]["properties"]["query"]["maxLength"] == 50
+        _, _, similar = described.operations["similar_items"]
+        assert next(p for p in similar["parameters"] if p["name"] == "top")["schema"]["maximum"] == 7
+        _, _, upload = described.operations["search_by_picture"]
+        form = described.resolved(upload["requestBody"]["content"]["multipart/form-data"]["schema"])
+        assert form["properties"]["top"]["maximum"] == 7
+        for body in ({"query": "red", "top": 7}, {"query": "r" * 50}, {"query": "red", "top": 1, "offset": 99}):
+            assert http.post("/api/search", json=body).status_code == 200
+        for body in ({"query": "red", "top": 8}, {"query": "r" * 51}, {"query": "red", "top": 1, "offset": 100}):
+            assert http.post("/api/search", json=body).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"top": "5"}, {"top": True}, {"top": 5.5}, {"rerank": False}, {"offset": "0"}, {"offset": None}], ids=str
+)
+def test_what_is_no_whole_number_is_refused(wrong: dict[str, Any], client: httpx.Client) -> None:
+    answer = client.post("/api/search", json={"query": "red", **wrong})
+    assert answer.status_code == 422
+    assert next(iter(wrong)) in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/api/session", "DELETE, POST"),
+        ("PUT", "/api/search", "POST"),
+        ("DELETE", "/api/items/p000001", "GET"),
+        ("POST", "/", "GET, HEAD"),
+    ],
+)
+def test_a_wrong_method_is_told_all_that_are_right(method: str, path: str, allowed: str, client: httpx.Client) -> None:
+    answer = client.request(method, path)
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == allowed
+    assert allowed in answer.json()["remedy"]

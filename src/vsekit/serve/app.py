@@ -21,13 +21,14 @@ from vsekit.search.query import Query as Asked
 from vsekit.search.query import parse
 from vsekit.search.searcher import Ask, Searcher
 from vsekit.serve import pictures, shapes
-from vsekit.serve.description import describe_token, problems
+from vsekit.serve.description import describe, problems
 from vsekit.serve.engine import Engine
 from vsekit.serve.gate import LOG, Gate
 from vsekit.serve.limits import Limits
 from vsekit.serve.metrics import Metrics
 from vsekit.serve.problems import ProblemError, handle_problems
 from vsekit.serve.schemas import (
+    TOP,
     Health,
     ItemOut,
     SearchIn,
@@ -86,11 +87,13 @@ def create_app(
     _add_items(app, engine, limits)
     _add_server(app, engine, metrics, sessions, token)
     app.router.routes.extend(page_routes())
-    describe_token(app)
+    describe(app, limits)
     return app
 
 
 def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics) -> None:
+    usual = min(TOP, limits.top)
+
     async def answer(request: Request, ask: Ask) -> Response:
         _check_limits(ask, limits)
         engine.searcher  # noqa: B018  says so when it is not loaded
@@ -110,8 +113,9 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics) 
         request.state.query = body.query
         if len(body.query) > limits.query_chars:
             raise ProblemError(422, f"the query has more than {limits.query_chars} characters", "Say it shorter.")
+        top = body.top if "top" in body.model_fields_set else usual
         return await answer(
-            request, Ask(parse(body.query), body.top, body.offset, body.kind, body.filter or None, body.rerank)
+            request, Ask(parse(body.query), top, body.offset, body.kind, body.filter or None, body.rerank)
         )
 
     @app.post(
@@ -125,7 +129,7 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics) 
     async def search_by_picture(
         request: Request,
         file: Annotated[UploadFile, File(description="JPEG, PNG, WebP, GIF, TIFF or HEIC.")],
-        top: Annotated[int, Form(ge=1)] = 60,
+        top: Annotated[int, Form(ge=1)] = usual,
         offset: Annotated[int, Form(ge=0)] = 0,
         kind: Annotated[KindOption, Form()] = "image",
         filter: Annotated[str | None, Form(max_length=2000)] = None,
@@ -144,7 +148,7 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics) 
     async def similar(
         request: Request,
         id: str,
-        top: Annotated[int, Query(ge=1)] = 60,
+        top: Annotated[int, Query(ge=1)] = usual,
         offset: Annotated[int, Query(ge=0)] = 0,
         kind: KindOption = "image",
         filter: Annotated[str | None, Query(max_length=2000)] = None,

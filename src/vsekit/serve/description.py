@@ -1,4 +1,4 @@
-"""What the description of the API (/openapi.json) says of errors and of the token."""
+"""What the description of the API (/openapi.json) says of errors, of the token and of this server's limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from vsekit.serve.schemas import Problem
+from vsekit.serve.limits import Limits
+from vsekit.serve.schemas import TOP, Problem
 from vsekit.serve.sessions import COOKIE
 
 REASONS = {
@@ -28,8 +29,8 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def describe_token(app: FastAPI) -> None:
-    """The bearer token in the description, for generated clients; `Gate` is what asks for it."""
+def describe(app: FastAPI, limits: Limits) -> None:
+    """Adds, for generated clients, what `Gate` and `limits` ask for to what FastAPI knows of the app."""
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -40,9 +41,25 @@ def describe_token(app: FastAPI) -> None:
                 "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
             }
             for path, operations in described["paths"].items():
-                if (path.startswith("/api/") and path != "/api/session") or path == "/metrics":
-                    for operation in operations.values():
+                for operation in operations.values():
+                    if (path.startswith("/api/") and path != "/api/session") or path == "/metrics":
                         operation["security"] = [{}, {"token": []}, {"session": []}]
+                    for parameter in operation.get("parameters", []):
+                        _limit({parameter["name"]: parameter["schema"]}, limits)
+            for schema in described["components"]["schemas"].values():
+                _limit(schema.get("properties", {}), limits)
         return app.openapi_schema or {}
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _limit(properties: dict[str, dict[str, Any]], limits: Limits) -> None:
+    most: dict[str, dict[str, Any]] = {
+        "query": {"maxLength": limits.query_chars},
+        "top": {"maximum": limits.top, "default": min(TOP, limits.top)},
+        "offset": {"maximum": limits.depth - 1, "description": f"With top, at most {limits.depth}."},
+        "rerank": {"maximum": limits.rerank},
+    }
+    for name, limit in most.items():
+        if name in properties:
+            properties[name].update(limit)

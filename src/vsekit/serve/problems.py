@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from vsekit.errors import UserError
 from vsekit.serve.batching import Busy
@@ -37,6 +38,13 @@ def busy() -> Response:
     return problem(503, "the server has as much to do as it can take", "Ask again in a second.", {"Retry-After": "1"})
 
 
+def _allowed(request: Request) -> str:
+    """The methods of all routes to this path; the router's own answer knows those of the first."""
+    routes: list[Route] = [route for route in request.app.routes if isinstance(route, Route)]
+    here = [route.methods or set() for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted(set().union(*here)))
+
+
 def handle_problems(app: FastAPI) -> None:
     """Makes every exception of the app an answer of this shape."""
 
@@ -44,13 +52,13 @@ def handle_problems(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         if error.status_code == 400:  # of FastAPI, for a body that is not what it says it is
             return problem(422, "the request's body can't be read", "Send JSON in UTF-8, or a form with a file.")
-        remedy = getattr(error, "remedy", None)
-        if remedy is None and type(error) is HTTPException:
-            remedy = {
-                404: "GET /openapi.json lists what there is.",
-                405: f"Allowed here: {(error.headers or {}).get('Allow', 'see /openapi.json')}.",
-            }.get(error.status_code)
-        return problem(error.status_code, error.detail or HTTPStatus(error.status_code).phrase, remedy, error.headers)
+        remedy, headers = getattr(error, "remedy", None), dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = _allowed(request)
+            remedy = f"Allowed here: {headers['Allow']}."
+        elif error.status_code == 404 and type(error) is HTTPException:
+            remedy = "GET /openapi.json lists what there is."
+        return problem(error.status_code, error.detail or HTTPStatus(error.status_code).phrase, remedy, headers)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

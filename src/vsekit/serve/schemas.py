@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
+
+def _number(value: Any) -> Any:
+    """Refuses what pydantic would make a number of: "5" and true are none."""
+    if isinstance(value, bool | str):
+        raise PydanticCustomError("int_type", "Input should be a valid integer")
+    return value
+
+
+#: Hits in an answer, where nobody says how many.
+TOP = 60
+Whole = Annotated[int, BeforeValidator(_number)]
 Meta = dict[str, str | int | float | bool]
 
 
@@ -43,11 +55,11 @@ class SearchIn(Asked):
     """query: words, or arithmetic over quoted words and item ids: "dog" + item:ID - "water"."""
 
     query: str = Field(max_length=2000)
-    top: int = Field(default=60, ge=1)
-    offset: int = Field(default=0, ge=0)
+    top: Whole = Field(default=TOP, ge=1)
+    offset: Whole = Field(default=0, ge=0)
     kind: Literal["image", "caption"] = "image"
     filter: str | None = Field(default=None, max_length=2000)
-    rerank: int = Field(default=0, ge=0, description="How many of the best the re-ranking model reads again.")
+    rerank: Whole = Field(default=0, ge=0, description="How many of the best the re-ranking model reads again.")
 
 
 class Timing(BaseModel):
