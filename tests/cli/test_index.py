@@ -136,3 +136,15 @@ def test_help_has_examples_and_needs_no_torch() -> None:
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
     assert result.stderr.strip() == "False"
     assert "vse index copy" in result.stdout
+
+
+def test_a_check_names_what_is_damaged_and_index_says_what_it_repaired(vse: Vse, model: Path, photos: Path) -> None:
+    vse("index", model, photos / "a", "--out", photos / "index")
+    assert "as it was written" in vse("index", "check", photos / "index")
+    vectors = photos / "index" / "image-0.f32"
+    vectors.write_bytes(bytes(vectors.stat().st_size))
+    vse("index", "check", photos / "index", code=2)
+    assert "2 damaged and made again" in vse("index", model, photos / "a", "--out", photos / "index")
+    found = json.loads(vse("index", "check", photos / "index", "--json"))
+    assert (found["pictures"], found["damage"], found["waiting"]) == (2, [], 0)
+    assert "no index here" in vse("index", "check", photos / "none", code=2)

@@ -31,6 +31,7 @@ from vsekit.search.book import Book, Report
 from vsekit.search.indexing import index
 from vsekit.search.items import Item
 from vsekit.search.models import VSEModel
+from vsekit.search.stores import check_index, open_store
 from vsekit.search.stores.base import Store
 from vsekit.search.stores.embedded import EmbeddedStore
 from vsekit.search.walk import walk
@@ -595,3 +596,55 @@ def test_batches_are_encoded_while_the_store_writes(
     index(tiny, photos, store)
     assert during[0] >= 2
     assert set(encoded) == {4}
+
+
+@pytest.mark.parametrize("damage", ["gone", "zeroed", "flipped"])
+def test_damaged_vectors_are_made_again_from_pictures_and_texts_and_nothing_else_changes(
+    damage: str, tmp_path: Path, tiny: VSEModel, picture: Callable[..., Path]
+) -> None:
+    for number in range(6):
+        picture(f"p{number}.png", number)
+    (tmp_path / "other").mkdir()
+    for name in ("here.png", "away.png"):
+        picture(f"../other/{name}", 50 + len(name) % 7)
+    (tmp_path / "photos.csv").write_text("image,caption\nphotos/p0.png,two dogs\nphotos/p1.png,a dog\n")
+    place = tmp_path / "index"
+    sources = [tmp_path / "photos.csv", tmp_path / "photos", tmp_path / "other"]
+    index(tiny, sources, place)
+    with open_store(place) as store:
+        before = {item.id: (item, store.vectors([item.id])[0]) for item in store.all_items()}
+    (tmp_path / "other" / "away.png").rename(tmp_path / "away.png")
+    for file in place.glob("*.f32"):
+        data = file.read_bytes()
+        file.unlink()
+        if damage != "gone":
+            file.write_bytes(bytes(len(data)) if damage == "zeroed" else bytes([data[0] ^ 1]) + data[1:])
+    assert len(check_index(place).damage) == 2
+    report = index(tiny, [tmp_path / "photos"], place)  # which does not name the other folder, nor the collection
+    assert (report.repaired, report.added, report.changed, report.removed) == (7 + 2, 0, 0, 0)
+    assert report.waiting == [str(tmp_path / "other" / "away.png")]
+    assert check_index(place).waiting == 1
+    (tmp_path / "away.png").rename(tmp_path / "other" / "away.png")
+    report = index(tiny, [tmp_path / "photos"], place)
+    assert (report.repaired, report.waiting) == (1, [])
+    assert check_index(place) == (8, 2, [], 0)
+    with open_store(place) as store:
+        after = {item.id: (item, store.vectors([item.id])[0]) for item in store.all_items()}
+    assert {id: item for id, (item, _) in after.items()} == {id: item for id, (item, _) in before.items()}
+    for id, (_, vector) in before.items():
+        np.testing.assert_allclose(after[id][1], vector, atol=1e-6)
+
+
+def test_a_damaged_item_whose_picture_was_deleted_goes_with_it(
+    tmp_path: Path, tiny: VSEModel, picture: Callable[..., Path]
+) -> None:
+    for number in range(3):
+        picture(f"p{number}.png", number)
+    index(tiny, tmp_path / "photos", tmp_path / "index")
+    (tmp_path / "index" / "image-0.f32").unlink()
+    (tmp_path / "photos" / "p1.png").unlink()
+    (tmp_path / "photos" / "p2.png").write_bytes(b"no picture")
+    report = index(tiny, tmp_path / "photos", tmp_path / "index")
+    assert (report.repaired, report.removed, report.waiting) == (1, 1, [])
+    assert list(report.broken) == [str(tmp_path / "photos" / "p2.png")]
+    assert check_index(tmp_path / "index") == (1, 0, [], 0)

@@ -28,6 +28,7 @@ _SHOWN = 20
         "vse index starter catalogue.csv --columns image=file,caption=title --out catalogue.index",
         "vse index photos --store postgresql://me@localhost/pictures",
         "vse index copy my.index postgresql://me@localhost/pictures",
+        "vse index check my.index   (reads all of it; exit code 2 when something is damaged)",
     ),
 )
 @grouped
@@ -35,7 +36,7 @@ def index(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="[MODEL] FOLDER… | copy SOURCE TARGET",
+            metavar="[MODEL] FOLDER… | copy SOURCE TARGET | check INDEX",
             help="A run, a model folder or starter; then folders of pictures, at any depth, or collections with captions.",
         ),
     ],
@@ -62,6 +63,9 @@ def index(
     if what[0] == "copy":
         _copy(what[1:], progress=progress, json=output.json)
         return
+    if what[0] == "check" and len(what) > 1:
+        _check(what[1:], json=json)
+        return
     if model is None and len(what) > 1 and is_model(what[0]):
         model, *what = what
     if out and store:
@@ -85,6 +89,7 @@ def _print(report: Report, place: str) -> None:
         "changed": report.changed,
         "renamed": report.renamed,
         "removed": report.removed,
+        "damaged and made again": report.repaired,
         "unchanged": report.unchanged,
     }
     typer.echo(", ".join(f"{n} {name}" for name, n in counts.items() if n) or "No pictures.")
@@ -95,6 +100,12 @@ def _print(report: Report, place: str) -> None:
                 typer.echo(f"  {path}: {reason}")
             if len(entries) > _SHOWN:
                 typer.echo(f"  … and {len(entries) - _SHOWN} more; --json lists all")
+    if report.waiting:
+        typer.echo(
+            f"{len(report.waiting)} were damaged, and their pictures are not there; they wait for the next vse index:"
+        )
+        for path in report.waiting[:_SHOWN]:
+            typer.echo(f"  {path}")
     captions = f" and {report.captions} captions" if report.captions else ""
     typer.echo(f"{place} holds {report.pictures} pictures{captions}, after {report.seconds:.1f} s.")
     if report.pictures:
@@ -113,3 +124,26 @@ def _copy(places: list[str], *, progress: Progress, json: bool) -> None:
         print_json({"source": places[0], "target": places[1], "items": copied})
     else:
         typer.echo(f"{places[1]} holds {copied} items of {places[0]}.")
+
+
+def _check(places: list[str], *, json: bool) -> None:
+    from vsekit.errors import UserError
+    from vsekit.search.stores import check_index
+
+    if len(places) != 1:
+        raise UserError(f"check wants one index, not {len(places)}", remedy="Write: vse index check INDEX")
+    found = check_index(places[0])
+    if json:
+        print_json({"index": places[0], **found._asdict()})
+    else:
+        typer.echo(f"{places[0]} holds {found.pictures} pictures and {found.captions} captions.")
+        for sentence in found.damage:
+            typer.echo(sentence)
+        if found.waiting:
+            typer.echo(f"{found.waiting} items were put aside: their vectors were damaged.")
+        if found.damage or found.waiting:
+            typer.echo("Run vse index again: what is damaged is made anew from the pictures.")
+        else:
+            typer.echo("All of it is as it was written.")
+    if found.damage or found.waiting:
+        raise typer.Exit(2)

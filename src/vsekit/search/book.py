@@ -5,6 +5,7 @@ Everything here happens in one thread, but for `holder`: a store need not be use
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,6 +17,7 @@ import numpy as np
 from vsekit.files import fingerprint
 from vsekit.search.items import Item, Value
 from vsekit.search.metadata import FIELDS, file_meta
+from vsekit.search.pictures import IN_SHARD
 from vsekit.search.stores.base import Store
 from vsekit.search.walk import Seen
 
@@ -31,6 +33,8 @@ class Report:
 
     encoded: pictures the encoder read; those added or changed, but for copies.
     pictures, captions: in the index now. new_captions: added or changed.
+    repaired: whose stored vectors were damaged; made again from the pictures, captions from their texts.
+    waiting: likewise, but their pictures are not there now: they are out of the index until they are.
     broken: pictures that can't be read, with the reason. unreadable: folders likewise; what the index holds of them stays.
     """
 
@@ -39,6 +43,7 @@ class Report:
     renamed: int = 0
     removed: int = 0
     unchanged: int = 0
+    repaired: int = 0
     encoded: int = 0
     new_captions: int = 0
     pictures: int = 0
@@ -46,6 +51,7 @@ class Report:
     seconds: float = 0.0
     broken: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
+    waiting: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -62,12 +68,14 @@ class Known(NamedTuple):
 
 
 class Book:
-    """known: the pictures of the index by path. moved: ids of those that lie elsewhere now."""
+    """known: the pictures of the index by path. moved: ids of those that lie elsewhere now. lost: pictures by path whose
+    vectors were damaged."""
 
     def __init__(self, store: Store, report: Report) -> None:
         self.store, self.report = store, report
         self.known: dict[str, Known] = {}
         self.moved: set[str] = set()
+        self.lost: dict[str, Item] = {}
         self._ids: set[str] = set()
         self._contents: dict[str, str] = {}  # content → id
         self._lock = Lock()
@@ -77,8 +85,10 @@ class Book:
         self.deleted: list[str] = []
         self._flushed = time.monotonic()
 
-    def open(self) -> None:
-        """Reads what the index holds."""
+    def open(self, lost: Sequence[Item] = ()) -> None:
+        """Reads what the index holds. lost: see `Store.repair`."""
+        self.lost = {item.path: item for item in lost if item.kind == "image"}
+        self._ids |= {item.id for item in lost}
         for item in self.store.all_items("image"):
             collection = item.meta.get("collection")
             self.known[item.path] = Known(item.id, item.content, item.size, item.mtime_ns, collection)
@@ -93,7 +103,10 @@ class Book:
     def put(self, seen: Seen, content: str, meta: Mapping[str, Value], vector: np.ndarray) -> None:
         """Adds a picture, or replaces what was known of the file."""
         known = self.known.get(seen.path)
-        if known is None:
+        if known is None and seen.path in self.lost:
+            self.report.repaired += 1
+            id_ = self.lost.pop(seen.path).id
+        elif known is None:
             self.report.added += 1
             id_ = self._new_id(seen.path)
         else:
@@ -194,3 +207,15 @@ def placed(item: Item, seen: Seen) -> Item:
 def kept(item: Item) -> dict[str, Value]:
     """What the bytes of a picture say, wherever it lies."""
     return {name: item.meta[name] for name in FIELDS if name in item.meta}
+
+
+def there(item: Item) -> Seen:
+    """The picture of an item as it lies there now; OSError where it does not."""
+    inside = IN_SHARD.fullmatch(item.path)
+    shard = inside is not None and not os.path.exists(item.path)
+    status = os.stat(inside[1] if inside is not None and shard else item.path)
+    size = int(inside[3]) if inside is not None and shard else status.st_size
+    folder = str(item.meta.get("folder", ""))
+    own = {*FIELDS, *file_meta(item.path, folder)}
+    columns = {name: value for name, value in item.meta.items() if name not in own}
+    return Seen(item.path, size, status.st_mtime_ns, folder, columns)

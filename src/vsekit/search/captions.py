@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vsekit.progress import Progress
@@ -47,6 +47,16 @@ def bring_captions_up_to_date(book: Book, model: SearchModel, seen: Mapping[str,
                 book.written[item.id] = (item, vector)
             bar(at + len(part), len(new))
             book.flush_when_due()
+
+
+def encode_captions_again(book: Book, model: SearchModel, captions: Sequence[Item]) -> None:
+    """Of captions whose vectors were damaged; their texts are known."""
+    for at in range(0, len(captions), TEXTS):
+        part = captions[at : at + TEXTS]
+        for item, vector in zip(part, model.encode_texts([item.text for item in part])):
+            book.written[item.id] = (item, vector)
+        book.report.repaired += len(part)
+        book.flush()
 
 
 def _hash(item: Item) -> int:

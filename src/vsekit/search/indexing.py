@@ -28,10 +28,10 @@ from vsekit.data.pairs import Pairs
 from vsekit.errors import UserError
 from vsekit.files import fingerprint
 from vsekit.progress import QUIET, Bar, Progress
-from vsekit.search.book import Book, Report, kept
+from vsekit.search.book import Book, Report, kept, there
 from vsekit.search.calibration import calibrate
-from vsekit.search.captions import bring_captions_up_to_date
-from vsekit.search.items import Value
+from vsekit.search.captions import bring_captions_up_to_date, encode_captions_again
+from vsekit.search.items import Item, Value
 from vsekit.search.metadata import picture_meta
 from vsekit.search.models import SearchModel, load_search_model
 from vsekit.search.pictures import read_bytes
@@ -77,10 +77,10 @@ def index(
         with open_store(store, create=model.dim, rebuild=rebuild) as opened:
             return index(model, source, opened, progress=progress)
     started = time.monotonic()
-    _prepare_store(store, model, rebuild)
+    lost = _prepare_store(store, model, rebuild)
     given = [source] if isinstance(source, Path | str | Pairs | Source) else source
     sources = [_source(one) for one in given]
-    report = _Indexer(model, store, sources, progress).run()
+    report = _Indexer(model, store, sources, progress).run(lost)
     report.seconds = time.monotonic() - started
     return report
 
@@ -102,11 +102,12 @@ def _source(given: Path | str | Pairs | Source) -> Source:
     return collected(given) if isinstance(given, Pairs) else source_of(given)
 
 
-def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> None:
-    """From here on this process is the writer, so that what it sees stays so until it has written."""
-    store.lock()
+def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> list[Item]:
+    """From here on this process is the writer, so that what it sees stays so until it has written. Gives what must be
+    encoded again, see `Store.repair`."""
     if rebuild:
         store.rebuild(model.dim)
+    lost = store.repair()
     made_with = store.header.get("fingerprint")
     if made_with not in (None, model.fingerprint):
         raise UserError(
@@ -121,6 +122,7 @@ def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> None:
             file=store.location,
             remedy="Choose another place for the index of this model.",
         )
+    return lost
 
 
 class _Read(NamedTuple):
@@ -147,7 +149,8 @@ class _Indexer:
         self.broken: dict[str, Sequence[Any]] = {}  # path → size, time, reason
         self.lock = Lock()
 
-    def run(self) -> Report:
+    def run(self, lost: Sequence[Item] = ()) -> Report:
+        """lost: see `Store.repair`."""
         store, report, header = self.store, self.report, self.store.header
         was_complete = header.get("complete", False)
         # Another version may read what this one could not.
@@ -156,8 +159,10 @@ class _Indexer:
         header |= {"vsekit": __version__, "model": self.model.name, "fingerprint": self.model.fingerprint}
         header |= {"roots": sorted({*header.get("roots", []), *places}), "complete": False}
         store.set_header(header)
-        self.book.open()
+        self.book.open(lost)
+        encode_captions_again(self.book, self.model, [item for item in lost if item.kind == "caption"])
         seen, gone = self._compare()
+        self._find_lost(seen)
         with warnings.catch_warnings(), self.progress.bar("Pictures", "pictures") as bar:
             warnings.filterwarnings("ignore", module=r"PIL\.")
             try:
@@ -169,7 +174,8 @@ class _Indexer:
         self.book.columns([picture for picture in seen.values() if picture.meta])
         bring_captions_up_to_date(self.book, self.model, seen, self.progress)
         self.book.flush()
-        changed = report.added + report.changed + report.removed + report.new_captions > 0
+        report.waiting = sorted(self.book.lost)
+        changed = report.added + report.changed + report.removed + report.repaired + report.new_captions > 0
         report.pictures, report.captions = store.count("image"), store.count("caption")
         if changed or not was_complete:
             header["calibration"] = calibrate(store, self.model)
@@ -204,6 +210,19 @@ class _Indexer:
         for path in gone:
             self.gone.setdefault(self.book.known[path].content, []).append(path)
         return seen, gone
+
+    def _find_lost(self, seen: dict[str, Seen]) -> None:
+        """Adds pictures that must be encoded again, if the sources don't name them and they are there. What a collection said
+        of them stays. Those that were removed since are forgotten; those that can't be looked at now wait."""
+        for path, item in list(self.book.lost.items()):
+            if path in seen and seen[path].meta:
+                continue
+            try:
+                seen[path] = there(item)
+            except OSError:
+                if any(source.holds(path, item.meta.get("collection")) for source in self.sources):
+                    self.book.deleted.append(self.book.lost.pop(path).id)
+                    self.report.removed += 1
 
     def _emptied(self, root: str) -> bool:
         """Whether a folder the index holds pictures of has nothing at all in it: most likely a drive that is not there."""
@@ -323,6 +342,8 @@ class _Indexer:
             self.broken[seen.path] = [seen.size, seen.mtime_ns, reason]
         if seen.path in self.book.known:
             self.book.remove([seen.path])
+        elif lasting and seen.path in self.book.lost:
+            self.book.deleted.append(self.book.lost.pop(seen.path).id)
 
 
 @contextmanager

@@ -343,12 +343,13 @@ def test_a_lost_or_truncated_file_of_vectors_is_named_on_open_and_never_filled_w
         writer.write([picture(i) for i in range(3)], vectors(3))
         file = folder / "image-0.f32"
         file.unlink() if size is None else os.truncate(file, size)
-        with pytest.raises(UserError, match=r"image-0\.f32.*\n.*--rebuild"):
+        with pytest.raises(UserError, match=r"image-0\.f32.*\n.*vse index again"):
             writer.write([picture(9)], vectors(1))
-    for create in (None, DIM):
-        with pytest.raises(UserError, match=r"image-0\.f32.*\n.*--rebuild"):
-            EmbeddedStore(folder, create)
-    with EmbeddedStore(folder, DIM, rebuild=True) as store:  # the remedy
+    with pytest.raises(UserError, match=r"image-0\.f32.*\n.*vse index again"):
+        EmbeddedStore(folder)
+    with EmbeddedStore(folder, DIM) as store, pytest.raises(UserError, match=r"image-0\.f32.*\n.*vse index again"):
+        store.write([picture(9)], vectors(1))
+    with EmbeddedStore(folder, DIM, rebuild=True) as store:
         store.write([picture(1)], vectors(1))
         np.testing.assert_array_equal(store.vectors(["p0001"]), vectors(1))
 
@@ -373,6 +374,51 @@ def test_every_changed_byte_of_a_vector_is_found(tmp_path: Path, monkeypatch: py
             assert damage.start <= place < damage.stop
         file.write_bytes(whole_file)
         store.write([picture(99)], vectors(1))
+        assert store.damaged() == []
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "short", "flipped", "zeroed"])
+def test_a_repair_puts_aside_what_is_damaged_keeps_the_rest_and_takes_it_back(tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "index"
+    with EmbeddedStore(folder, DIM) as store:
+        for turn in range(4):
+            store.write([picture(i, n=i) for i in range(5 * turn, 5 * turn + 5)], vectors(5, seed=turn))
+        store.write([caption(1)], vectors(1))
+        store.write([], np.empty((0, DIM)), ["p0006"])
+    file = folder / "image-0.f32"
+    data = bytearray(file.read_bytes())
+    size = 4 * DIM
+    if damage == "gone":
+        file.unlink()
+    else:
+        data[7 * size : 8 * size] = (
+            bytes(size) if damage == "zeroed" else bytes(b ^ 64 for b in data[7 * size : 8 * size])
+        )
+        file.write_bytes({"empty": b"", "short": data[: 9 * size + 1]}.get(damage, data))
+    hit = {"gone": range(20), "empty": range(20), "short": range(5, 20)}.get(damage, range(5, 10))
+    lost = [f"p{i:04d}" for i in hit if i != 6]
+    reference = Reference()
+    for turn in range(4):
+        numbers = [i for i in range(5 * turn, 5 * turn + 5) if i not in hit]
+        reference.write([picture(i, n=i) for i in numbers], vectors(5, seed=turn)[: len(numbers)])
+    reference.write([caption(1)], vectors(1))
+    found = EmbeddedStore.check(str(folder))
+    assert len(found.damage) == 1
+    assert str(file) in found.damage[0]
+    for _ in range(2):  # killed in between, the next asks again
+        with EmbeddedStore(folder, DIM) as store:
+            assert [item.id for item in store.repair()] == lost
+            whole(store, reference)
+            assert store.damaged() == []
+        assert EmbeddedStore.check(str(folder)) == (20 - len(hit), 1, [], len(lost))
+    with EmbeddedStore(folder, DIM) as store:
+        items = store.repair()
+        for target in (store, reference):
+            target.write(items[:-1], vectors(len(items) - 1, seed=50), [items[-1].id])
+        whole(store, reference)
+        assert store.repair() == []
+    with EmbeddedStore(folder) as store:
+        whole(store, reference)
         assert store.damaged() == []
 
 

@@ -12,9 +12,9 @@ from vsekit.errors import UserError, missing_extra, nearest
 from vsekit.outside import from_outside, offered, trusting
 from vsekit.progress import Update
 from vsekit.search.items import Kind
-from vsekit.search.stores.base import Found, Store
+from vsekit.search.stores.base import Checked, Found, Store
 
-__all__ = ["Found", "Store", "copy_index", "open_store"]
+__all__ = ["Checked", "Found", "Store", "check_index", "copy_index", "open_store"]
 
 
 class Entry(NamedTuple):
@@ -50,10 +50,18 @@ def open_store(location: str | Path, *, create: int | None = None, rebuild: bool
         create: the size of its vectors, to make it where it is not there yet; UserError where it is there with another.
         rebuild: with `create`, forget what is there, whatever its size; UserError while another process writes.
     """
+    return _store(location)(str(location), create, rebuild=rebuild)  # type: ignore[call-arg]
+
+
+def check_index(location: str | Path) -> Checked:
+    """Reads all that an index holds and says what is damaged. Takes what `open_store` takes."""
+    return _store(location).check(str(location))
+
+
+def _store(location: str | Path) -> type[Store]:
     scheme, separator, _ = str(location).partition("://")
     entry = STORES.get(scheme if separator else "")
-    store = _outside(scheme, location) if entry is None else _class(entry)
-    return store(str(location), create, rebuild=rebuild)  # type: ignore[call-arg]
+    return _outside(scheme, location) if entry is None else _class(entry)
 
 
 def _class(entry: Entry) -> type[Store]:

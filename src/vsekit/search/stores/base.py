@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from vsekit.errors import UserError
 from vsekit.search.items import Item, Kind
 
 if TYPE_CHECKING:
@@ -24,6 +25,20 @@ class Found(NamedTuple):
 
     ids: list[str]
     scores: np.ndarray
+
+
+class Checked(NamedTuple):
+    """What a check found. damage: a sentence for each thing that is not as it was written. waiting: items that were put aside
+    because their vectors were damaged, see `Store.repair`."""
+
+    pictures: int
+    captions: int
+    damage: list[str]
+    waiting: int = 0
+
+
+class UnreachableError(UserError):
+    """The index is not there (any more), or its database does not answer."""
 
 
 class Store(ABC):
@@ -39,6 +54,18 @@ class Store(ABC):
     @abstractmethod
     def rebuild(self, dim: int) -> None:
         """Forgets all items and the header, and holds vectors of this size from now on."""
+
+    def repair(self) -> list[Item]:
+        """Makes this the writer, and gives the items whose vectors are damaged. They are out of the index until a `write`
+        brings them back, or deletes them for good. Databases look after themselves: none."""
+        self.lock()
+        return []
+
+    @classmethod
+    def check(cls, location: str) -> Checked:
+        """Reads what the index at this place holds, without changing it."""
+        with cls(location) as store:  # type: ignore[call-arg]
+            return Checked(store.count("image"), store.count("caption"), [])
 
     @property
     @abstractmethod

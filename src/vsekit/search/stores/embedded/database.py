@@ -7,6 +7,7 @@
     kinds       kind, its file of vectors, slots that count, living ones; its approximate index and how hard to look
     dead        kind, slot
     checksums   file, start, bytes, sha256; of every byte that counts (`files`)
+    lost        id, kind, doc of items whose vectors were damaged (`mending`)
 
 What SQLite finds wrong with the file or the disk is told as a UserError.
 """
@@ -97,6 +98,13 @@ class Database:
         with self.explained():
             row = self.connection().execute("select value from about where key = ?", (key,)).fetchone()
         return row and str(row[0])
+
+    def dim(self) -> int:
+        """The size of the vectors."""
+        dim = self.about("dim") or ""
+        if not dim.isdigit():
+            raise UserError("this is no index: it does not say the size of its vectors", file=self.path)
+        return int(dim)
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:

@@ -26,7 +26,7 @@ FLOAT = np.dtype("<f4")
 PIECE = 2**26  # bytes under one checksum, where many are read at once
 BLOCK = 16384  # vectors moved at once
 
-VECTORS_REMEDY = "Index the pictures again with --rebuild."
+VECTORS_REMEDY = "Run vse index again: what is lost is made anew from the pictures."
 APPROXIMATE_REMEDY = "Run vse index again: it is made anew from the vectors."
 
 
@@ -106,8 +106,7 @@ def forget(connection: sqlite3.Connection, file: str) -> None:
 def remember_whole(connection: sqlite3.Connection, folder: Path, file: str, size: int | None = None) -> None:
     """Checksums of what has none of a file's first `size` bytes; of all, where None."""
     size = (folder / file).stat().st_size if size is None else size
-    sql = "select coalesce(max(start + bytes), 0) from checksums where file = ?"
-    (start,) = connection.execute(sql, (file,)).fetchone()
+    start = covered(connection, file)
     with (folder / file).open("rb") as source:
         source.seek(start)
         while start < size:
@@ -116,6 +115,14 @@ def remember_whole(connection: sqlite3.Connection, folder: Path, file: str, size
                 raise UserError("this file has lost its end", file=folder / file, remedy=VECTORS_REMEDY)
             _remember(connection, file, start, data)
             start += len(data)
+
+
+def covered(connection: sqlite3.Connection, file: str) -> int:
+    """How many bytes of a file have checksums; they are its first."""
+    if not has_checksums(connection):
+        return 0
+    sql = "select coalesce(max(start + bytes), 0) from checksums where file = ?"
+    return int(connection.execute(sql, (file,)).fetchone()[0])
 
 
 def complete(connection: sqlite3.Connection, folder: Path, dim: int) -> None:

@@ -24,10 +24,10 @@ from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
-from vsekit.search.stores.base import Found, Store
-from vsekit.search.stores.embedded import builder, files, tables
+from vsekit.search.stores.base import Checked, Found, Store
+from vsekit.search.stores.embedded import builder, files, mending, place, tables
 from vsekit.search.stores.embedded.builder import Builder
-from vsekit.search.stores.embedded.database import CHECKSUMS, DATABASE, Database
+from vsekit.search.stores.embedded.database import CHECKSUMS, Database
 from vsekit.search.stores.embedded.filter import condition
 from vsekit.search.stores.embedded.lock import WriterLock
 from vsekit.search.stores.embedded.nearest import View, candidates
@@ -35,8 +35,6 @@ from vsekit.search.stores.rows import KINDS, checked, from_doc, ranked, scores
 
 Result = TypeVar("Result")
 
-#: The index of a folder of pictures, inside it, unless told otherwise; names with a dot are not walked.
-INSIDE = ".vsekit-index"
 FEW_DEAD = 1000  # dead slots that are never worth a new file
 
 
@@ -44,7 +42,7 @@ class EmbeddedStore(Store):
     """See the module. Other threads may search at the same time.
 
     Args:
-        folder: of the index, or a folder of pictures that was indexed into itself (INSIDE).
+        folder: of the index, or a folder of pictures that was indexed into itself (`place`).
         create: the size of the vectors, to make an index where there is none.
         rebuild: forget what is there, whatever the size of its vectors.
         approximate_above: with more vectors of a kind than this, search is approximate.
@@ -58,9 +56,7 @@ class EmbeddedStore(Store):
         rebuild: bool = False,
         approximate_above: int = 200_000,
     ) -> None:
-        self.folder = Path(folder)
-        if create is None and (self.folder / INSIDE / DATABASE).is_file():
-            self.folder /= INSIDE
+        self.folder = Path(folder) if create is not None else place.find(folder)
         self.location = str(self.folder)
         self.approximate_above = approximate_above
         self._guard = threading.RLock()
@@ -80,12 +76,9 @@ class EmbeddedStore(Store):
 
     def _open(self, create: int | None, rebuild: bool) -> None:
         if create is not None:
-            self._make_folder()
+            place.make(self.folder)
             self._database.create(create, {kind: f"{kind}-0.f32" for kind in KINDS})
-        elif not (self.folder / DATABASE).is_file():
-            remedy = f"Make one: vse index MODEL FOLDER --out {self.folder}"
-            raise UserError("there is no index here", file=self.folder, remedy=remedy)
-        self.dim = self._stored_dim()
+        self.dim = self._database.dim()
         if rebuild and create is not None:
             self.rebuild(create)
         elif create not in (None, self.dim):
@@ -94,22 +87,9 @@ class EmbeddedStore(Store):
                 file=self.folder,
                 remedy="It was made with another model. Use that one, or another folder.",
             )
-        self._retrying(lambda connection: files.check_lengths(connection, self.folder, self.dim))
-        self._builder.start_where_due()
-
-    def _make_folder(self) -> None:
-        if self.folder.exists() and not self.folder.is_dir():
-            raise UserError("this is a file, not a folder", file=self.folder)
-        new = not (self.folder / DATABASE).exists()
-        if new and self.folder.exists() and any(self.folder.iterdir()):
-            raise UserError("this folder is not empty and holds no index", file=self.folder, remedy="Choose another.")
-        self.folder.mkdir(parents=True, exist_ok=True)
-
-    def _stored_dim(self) -> int:
-        dim = self._database.about("dim") or ""
-        if not dim.isdigit():
-            raise UserError("this is no index: it does not say the size of its vectors", file=self.folder / DATABASE)
-        return int(dim)
+        if create is None:  # else a writer is coming, who may repair
+            self._retrying(lambda connection: files.check_lengths(connection, self.folder, self.dim))
+            self._builder.start_where_due()
 
     # The writer's lock, and writing
 
@@ -119,12 +99,13 @@ class EmbeddedStore(Store):
             return
         self._lock.take()
         try:
-            self._same_size(self._stored_dim())
+            self._same_size(self._database.dim())
             self._retrying(lambda connection: files.check_lengths(connection, self.folder, self.dim))
             with self._database.transaction() as connection:
                 connection.execute(CHECKSUMS)
                 files.complete(connection, self.folder, self.dim)
             self._tidy()
+            self._builder.start_where_due()
         except BaseException:
             self._lock.release()
             raise
@@ -169,6 +150,21 @@ class EmbeddedStore(Store):
             self._views.clear()
         self._tidy()
 
+    def repair(self) -> list[Item]:
+        """Reads all vectors."""
+        if not self._lock.held:
+            self._lock.take()
+        self._lock.check()
+        self._same_size(self._database.dim())
+        with self._database.transaction() as connection:
+            stale = mending.put_aside(connection, self.folder, self.dim)
+            files.complete(connection, self.folder, self.dim)
+            connection.execute("update about set value = value + ? where key = 'generation'", (bool(stale),))
+            items = mending.lost(connection)
+        for name in stale:
+            (self.folder / name).unlink(missing_ok=True)
+        return items
+
     def write(self, items: Sequence[Item], vectors: np.ndarray, deleted: Sequence[str] = ()) -> None:
         items, vectors = checked(items, vectors, self.dim)
         with self._writing() as connection:
@@ -178,6 +174,7 @@ class EmbeddedStore(Store):
                 if rows:
                     slots[rows] = files.append(connection, self.folder, kind, vectors[rows])
             tables.put(connection, items, slots.tolist(), deleted)
+            mending.found_again(connection, [*deleted, *(item.id for item in items)])
             stale = [file for kind in KINDS if (file := self._compact(connection, kind))]
         for name in stale:
             (self.folder / name).unlink(missing_ok=True)
@@ -216,7 +213,7 @@ class EmbeddedStore(Store):
             old = self._views.get(kind)
             if old is not None and old.key == key:
                 return old
-        self._same_size(self._stored_dim())
+        self._same_size(self._database.dim())
         vectors = files.map_vectors(self.folder / file, slots, self.dim)
         rows = connection.execute("select slot from dead where kind = ? order by slot", (kind,))
         dead = np.fromiter((slot for (slot,) in rows), dtype=np.int64)
@@ -288,13 +285,14 @@ class EmbeddedStore(Store):
                 self._fields = generation, tables.fields(connection)
         return self._fields[1]
 
+    @classmethod
+    def check(cls, location: str) -> Checked:
+        return mending.check(place.find(location))
+
     def damaged(self) -> list[files.Damage]:
         """What of the vectors and of the approximate indexes is not as it was written. Reads them all."""
         with self._database.snapshot() as connection:
-            if not files.has_checksums(connection):
-                return []
-            names = connection.execute("select file from kinds union select ann from kinds where ann not null")
-            return [found for (name,) in names.fetchall() for found in files.damaged(connection, self.folder, name)]
+            return list(mending.damage(connection, self.folder, self.dim))
 
     # Searching
 
