@@ -64,6 +64,18 @@ def write_npy(path: Path | str, array: np.ndarray) -> None:
         np.save(file, array, allow_pickle=False)
 
 
+def sized(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> sized(100), sized(52_400_000), sized(3_000_000_000)
+    ('100 bytes', '52.4 MB', '3.0 GB')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
 def checksum(path: Path | str) -> str:
     """The SHA-256 of a file, in hexadecimal digits."""
     with Path(path).open("rb") as file:

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vsekit.errors import UserError
-from vsekit.files import write_json, write_npy
+from vsekit.files import sized, write_json, write_npy
 
 #: Seconds of work a kill may cost.
 FLUSH_SECONDS = 5.0
@@ -80,7 +80,7 @@ class ResumableWriter:
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise UserError(
-                f"this takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
+                f"this takes {sized(needed)}, and {sized(free)} are free",
                 file=self.folder,
                 remedy="Choose another disk, or keep less: float16, pooled features, fewer crops, shorter lists.",
             )

@@ -78,8 +78,13 @@ def walk(root: Path | str) -> Source:
     one below the root; so links in a circle do no harm.
     """
     top = os.path.abspath(root)
-    if not os.path.isdir(top):
-        raise UserError(f"no such folder: {root}")
+    try:
+        if not stat.S_ISDIR(os.stat(top).st_mode):
+            raise UserError("this is a file, not a folder", file=root)
+    except FileNotFoundError:
+        raise UserError(f"no such folder: {root}") from None
+    except OSError as error:
+        raise UserError(f"can't look into this folder: {error.strerror}", file=root) from None
     source = Source(_slashed(top), folders=[_slashed(top)])
     visited: set[tuple[int, int]] = set()
     links: list[str] = []

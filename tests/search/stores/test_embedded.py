@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -512,3 +514,90 @@ def test_a_damaged_database_is_named_with_a_remedy(tmp_path: Path) -> None:
             told.append(error)
     assert len(told) >= 10
     assert all("index.db" in str(error) and error.remedy for error in told)
+
+
+# Searches, then tries to write, and says what came of it; as somebody who may not write there, or on a full disk.
+RESTRICTED = """
+import mmap, resource, signal, sys, os  # all that a stranger may not read here
+import faiss
+import numpy as np
+from vsekit.errors import UserError
+from vsekit.search.stores import approximate, exact
+from vsekit.search.stores.embedded import EmbeddedStore
+place, how = sys.argv[1:]
+if how == "full":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+else:
+    os.setuid(65534)
+try:
+    with EmbeddedStore(place) as store:
+        (found,) = store.search(np.frombuffer(sys.stdin.buffer.read(), "<f4").reshape(1, 8), 3, kind="image")
+        print(" ".join(found.ids))
+    with EmbeddedStore(place, 8) as store:
+        store.lock()
+        store.set_header({"a": 1})
+except UserError as error:
+    print(error)
+"""
+
+
+def restricted(place: Path, how: str) -> str:
+    arguments = [sys.executable, "-c", RESTRICTED, str(place), how]
+    done = subprocess.run(arguments, input=vectors(1).tobytes(), capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A folder that everybody may enter; pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp(prefix="vsekit-index-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+NEEDS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become somebody else")
+
+
+@pytest.mark.parametrize("how", ["full", pytest.param("foreign", marks=NEEDS_ROOT)])
+def test_an_index_that_cant_be_written_can_be_searched_and_says_so_when_it_is_written_to(
+    how: str, public: Path
+) -> None:
+    folder = public / "index %41?"  # nothing of its name is read as an address
+    with EmbeddedStore(folder, DIM) as store:
+        store.write([picture(i) for i in range(20)], vectors(20))
+        (found,) = store.search(vectors(1), 3, kind="image")
+    ids, told = restricted(folder, how).split("\n", 1)
+    assert ids.split() == found.ids
+    assert str(folder) in told
+    assert "no index" not in told
+    assert ("can't be written" in told) or ("disk is full" in told)
+    assert len(told.splitlines()) >= 2  # a remedy
+
+
+@NEEDS_ROOT
+@pytest.mark.parametrize("closed", ["folder", "database"])
+def test_an_index_that_may_not_be_read_is_not_called_none(closed: str, public: Path) -> None:
+    folder = public / "index"
+    with EmbeddedStore(folder, DIM) as store:
+        store.write([picture(1)], vectors(1))
+    (folder if closed == "folder" else folder / "index.db").chmod(0o700 if closed == "folder" else 0o600)
+    told = restricted(folder, "foreign")
+    assert "no index" not in told
+    assert "can't be" in told
+    assert "yours" in told
+
+
+def test_what_a_killed_writer_left_in_the_log_is_not_passed_over_on_a_full_disk(public: Path) -> None:
+    folder = public / "index"
+    with EmbeddedStore(folder, DIM) as store:
+        store.write([picture(i) for i in range(9)], vectors(9))
+        copy = public / "copy"
+        shutil.copytree(folder, copy)  # as a kill leaves it
+        (copy / "index.db-shm").unlink()
+    assert (copy / "index.db-wal").stat().st_size > 0
+    told = restricted(copy, "full")
+    assert "p000" in told or "index.db" in told
+    assert "no index" not in told

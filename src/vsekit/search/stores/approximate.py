@@ -107,9 +107,13 @@ def outside_queries(vectors: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 
 def save(index: Any, path: Path) -> None:
+    """OSError where it can't be written."""
     faiss: Any = importlib.import_module("faiss")  # its stubs are wrong
 
-    faiss.write_index(index, str(path))
+    try:
+        faiss.write_index(index, str(path))
+    except RuntimeError as error:
+        raise OSError(str(error)) from None
 
 
 def load(path: Path) -> Any:

@@ -12,10 +12,12 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
+from vsekit.errors import UserError
 from vsekit.files import atomic_path
 from vsekit.search.items import Kind
 from vsekit.search.stores import approximate, exact
@@ -68,9 +70,10 @@ class Builder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return
-            for kind in KINDS:
-                if self._due(kind, share):
-                    self._build_kind(kind)
+            with suppress(OSError, UserError):  # a full disk; search stays exact
+                for kind in KINDS:
+                    if self._due(kind, share):
+                        self._build_kind(kind)
 
     def _build_kind(self, kind: Kind) -> None:
         with self._database.snapshot() as connection:

@@ -9,7 +9,9 @@
     checksums   file, start, bytes, sha256; of every byte that counts (`files`)
     lost        id, kind, doc of items whose vectors were damaged (`mending`)
 
-What SQLite finds wrong with the file or the disk is told as a UserError.
+What SQLite finds wrong with the file or the disk is told as a UserError. A database in WAL mode needs a file of shared
+memory beside it even for reading; where that can't be made (a disk that is full or read-only, a folder of somebody else) it
+is opened for reading only.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from vsekit.errors import UserError
 
@@ -42,6 +45,9 @@ create table if not exists checksums (file text not null, start integer not null
     sha256 blob not null, primary key (file, start)) without rowid
 """
 
+#: SQLite's names of errors that a read-only or full disk gives.
+UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_FULL", "SQLITE_PERM")
+
 
 class Database:
     """The file `DATABASE` in a folder; made where it is not there."""
@@ -52,6 +58,12 @@ class Database:
         self._connections: list[sqlite3.Connection] = []
         self._guard = threading.Lock()
         self._closed = False
+        self._ways = ["mode=rwc", "mode=ro", "immutable=1"]  # the first is the one that works
+
+    @property
+    def fixed(self) -> bool:
+        """Whether it was opened as one that nobody changes."""
+        return self._ways[0] == "immutable=1"
 
     def create(self, dim: int, kinds: dict[str, str]) -> None:
         """Makes the tables where there are none. kinds: the name of each kind's file of vectors."""
@@ -76,14 +88,39 @@ class Database:
         return connection
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path, isolation_level=None, check_same_thread=False, timeout=60, cached_statements=256
-        )
+        connection = self._opened(self._ways[0])
         connection.execute("pragma synchronous = full")
         connection.execute("pragma cache_size = -16384")
         with self._guard:
             self._connections.append(connection)
         return connection
+
+    def _opened(self, way: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.path.absolute()))}?{way}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=60,
+            cached_statements=256,
+        )
+        try:
+            connection.execute("select 1 from sqlite_master").fetchone()
+            return connection
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            name = getattr(error, "sqlite_errorname", "")
+            if len(self._ways) == 1 or not name.startswith(UNWRITABLE):
+                raise
+            if way == "mode=ro" and self._has_log():  # what is in it would be missing
+                raise
+            self._ways.pop(0)
+            return self._opened(self._ways[0])
+
+    def _has_log(self) -> bool:
+        """Whether the last writes are not in the database itself yet."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return log.exists() and log.stat().st_size > 0
 
     @contextmanager
     def explained(self) -> Iterator[None]:

@@ -39,9 +39,14 @@ class WriterLock:
                 file=self.folder,
                 remedy="Wait until it has finished; searching goes on meanwhile.",
             ) from None
-        lock.truncate(0)
-        print(os.getpid(), file=lock, flush=True)
         self._held = lock
+        try:
+            os.truncate(lock.fileno(), 0)
+            os.write(lock.fileno(), b"%d\n" % os.getpid())
+        except OSError as error:
+            self.release()
+            remedy = "Make room and try again; what was written before is whole."
+            raise UserError(f"this index can't be written: {error.strerror}", file=self.path, remedy=remedy) from None
 
     def check(self) -> None:
         """Refuses when the folder under the lock is another one by now: files are written to by name."""
