@@ -103,7 +103,7 @@ def serve(
         raise missing_extra(error.name or "fastapi", "serve") from None
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s")
-    store = open_store(index)
+    open_store(index).close()  # a mistake is told before anything listens
     listener = bind(host, port)
     url = address(listener)
     if not is_loopback(host) and token is None:
@@ -114,7 +114,7 @@ def serve(
 
         webbrowser.open(url)
     run(
-        lambda: load_searcher(store, model, rerank),
+        lambda: load_searcher(open_store(index), model, rerank),
         listener,
         host=host,
         limits=limits.limits(),

@@ -97,6 +97,7 @@ class Searcher:
         reranker: a second model that reads the best answers again, when `search` is told to.
 
     Attributes:
+        header: of the index, when it was opened.
         calibration: what scores of unrelated pairs look like here.
     """
 
@@ -110,7 +111,7 @@ class Searcher:
                 file=store.location,
                 remedy="Search it with the model that made it, or index the pictures again with this one.",
             )
-        self.store, self.model, self.reranker = store, model, reranker
+        self.store, self.model, self.reranker, self.header = store, model, reranker, header
         self.calibration = Calibration.of(store, model)
         self._texts: OrderedDict[str, np.ndarray] = OrderedDict()
         self._lock = Lock()

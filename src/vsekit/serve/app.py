@@ -97,7 +97,7 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics) 
     async def answer(request: Request, ask: Ask) -> Response:
         _check_limits(ask, limits)
         engine.searcher  # noqa: B018  says so when it is not loaded
-        found = await engine.ask(ask)
+        found = await engine.answer(ask)
         encode, search = found.timing.encode, found.timing.search
         total = 1e3 * (time.perf_counter() - request.state.start)
         metrics.encode.observe(encode / 1e3)
@@ -271,10 +271,12 @@ def _add_server(app: FastAPI, engine: Engine, metrics: Metrics, sessions: Sessio
 
     @app.get(
         "/readyz", operation_id="ready", tags=["server"], response_model=Health,
-        responses={503: {"model": Health, "description": "Loading."}}, summary="Model and index are loaded",
+        responses={503: {"model": Health, "description": "Loading, or the index can't be reached."}},
+        summary="The model is loaded, and the index is there",
     )  # fmt: skip
     async def ready() -> Response:
-        return _json({"status": "ok"}) if engine.ready else _json({"status": "loading"}, 503)
+        await engine.look()
+        return _json({"status": engine.state}, 200 if engine.ready else 503)
 
     @app.get(
         "/metrics", operation_id="metrics", tags=["server"], response_class=Response,

@@ -1,8 +1,14 @@
-"""The searcher at work for many: one thread that encodes and searches, and a few that read files."""
+"""The searcher at work for many: one thread that encodes and searches, and a few that read files.
+
+The index may change under it. Every `WATCH_SECONDS`, and when somebody asks whether it is ready, the engine looks whether the
+index is still there, is still the same one, and judges scores as before; else it goes on with what is there now. Who was
+being answered keeps the old one, which is closed `RETIRE_SECONDS` later.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +16,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vsekit.search.searcher import Answer, Ask, Searcher
+from vsekit.search.stores import Store, open_store
+from vsekit.search.stores.base import UnreachableError
 from vsekit.serve.batching import Batcher
 from vsekit.serve.limits import Limits
 from vsekit.serve.metrics import Metrics
@@ -17,13 +25,17 @@ from vsekit.serve.problems import ProblemError
 
 T = TypeVar("T")
 ROOTS_SECONDS = 5.0
+WATCH_SECONDS = 5.0
+LOOK_SECONDS = 1.0
+RETIRE_SECONDS = 120.0
+LOG = logging.getLogger("vsekit.serve")
 
 
 class Engine:
     """Loads the searcher in the background, then answers.
 
     Args:
-        load: makes the searcher; called in the thread that will use it.
+        load: makes the searcher, of an index that it opens; called again when that is another one.
         failed: told the exception when loading fails.
     """
 
@@ -38,6 +50,12 @@ class Engine:
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="encoder")
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="reader")
         self._searcher: Searcher | None = None
+        self._identity = ""
+        self._away: str | None = None  # why the index can't be asked
+        self._looked = 0.0
+        self._looking = asyncio.Lock()
+        self._watcher: asyncio.Task[None] | None = None
+        self._retired: list[Store] = []
         self._roots: tuple[float, list[Path]] = (-ROOTS_SECONDS, [])
         self.ask: Batcher[Ask, Answer] = Batcher(
             lambda asks: self.searcher.search_many(asks),
@@ -51,11 +69,18 @@ class Engine:
     def searcher(self) -> Searcher:
         if self._searcher is None:
             raise ProblemError(503, "the model is being loaded", "Ask again in a moment.", {"Retry-After": "1"})
+        if self._away is not None:
+            raise ProblemError(503, "the index can't be reached", "The server's log says why.", {"Retry-After": "5"})
         return self._searcher
 
     @property
     def ready(self) -> bool:
-        return self._searcher is not None
+        return self._searcher is not None and self._away is None
+
+    @property
+    def state(self) -> str:
+        """For `Health`."""
+        return "loading" if self._searcher is None else "ok" if self._away is None else "unavailable"
 
     @property
     def roots(self) -> list[Path]:
@@ -68,10 +93,71 @@ class Engine:
 
     async def start(self) -> None:
         try:
-            self._searcher = await asyncio.get_running_loop().run_in_executor(self._encoder, self._load)
-            self._ready.set(1)
+            searcher = await asyncio.get_running_loop().run_in_executor(self._encoder, self._load)
+            self._identity = await self.read(searcher.store.identity)
         except Exception as error:
             self._failed(error)
+            return
+        self._searcher = searcher
+        self._ready.set(1)
+        self._watcher = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            await self.look()
+
+    async def answer(self, ask: Ask) -> Answer:
+        """By the index that is there now: one that went away in between is looked for once."""
+        try:
+            return await self.ask(ask)
+        except UnreachableError:
+            await self.look(0.0)
+            return await self.ask(ask)
+
+    async def look(self, seconds: float = LOOK_SECONDS) -> None:
+        """Looks after the index, see the module, unless somebody did in the last so many seconds or since this was called."""
+        called = time.monotonic()
+        async with self._looking:
+            if self._searcher is None or self._looked > called - seconds:
+                return
+            before, old = self._away, self._searcher
+            try:
+                new = await self.read(self._current, old)
+                self._away = None
+            except Exception as error:  # whatever a database raises when it is not there
+                new, self._away = old, str(error)
+            self._looked = time.monotonic()
+            if self._away != before:
+                LOG.warning("the index is there again" if self._away is None else f"no index: {self._away}")
+            self._ready.set(self._away is None)
+            self._searcher = new
+            if new is not old:
+                self._roots = (-ROOTS_SECONDS, [])
+                if new.store is not old.store:
+                    self._retired.append(old.store)
+                    asyncio.get_running_loop().call_later(RETIRE_SECONDS, self._close_retired, old.store)
+
+    def _current(self, old: Searcher) -> Searcher:
+        """The searcher of the index as it is now; the old one where nothing that matters has changed."""
+        identity = old.store.identity()
+        header = old.store.header if identity == self._identity else {}
+        if identity == self._identity and header.get("fingerprint") in (None, old.model.fingerprint):
+            same = header.get("calibration") == old.header.get("calibration")
+            return old if same else Searcher(old.store, old.model, old.reranker)
+        store = open_store(old.store.location)
+        if store.header.get("fingerprint") == old.model.fingerprint:
+            new = Searcher(store, old.model, old.reranker)
+        else:
+            store.close()
+            new = self._load()
+        self._identity = new.store.identity()
+        return new
+
+    def _close_retired(self, store: Store) -> None:
+        if store in self._retired:
+            self._retired.remove(store)
+            store.close()
 
     async def encode(self, work: Callable[..., T], *arguments: Any) -> T:
         """In the thread of the encoder."""
@@ -83,7 +169,9 @@ class Engine:
 
     def close(self) -> None:
         """After the last answer."""
+        if self._watcher is not None:
+            self._watcher.cancel()
         self._encoder.shutdown(cancel_futures=True)
         self._readers.shutdown(cancel_futures=True)
-        if self._searcher is not None:
-            self._searcher.store.close()
+        for store in [*self._retired, *([self._searcher.store] if self._searcher is not None else [])]:
+            store.close()

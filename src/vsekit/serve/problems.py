@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from vsekit.errors import UserError
+from vsekit.search.stores.base import UnreachableError
 from vsekit.serve.batching import Busy
 
 
@@ -67,6 +68,8 @@ def handle_problems(app: FastAPI) -> None:
 
     async def mistake(request: Request, error: Exception) -> Response:
         assert isinstance(error, UserError)
+        if isinstance(error, UnreachableError):  # whose words name addresses that are not for everybody
+            return problem(503, "the index can't be reached", "Ask again in a moment.", {"Retry-After": "5"})
         return problem(422, error.what, error.remedy)
 
     async def full(request: Request, error: Exception) -> Response:

@@ -135,6 +135,6 @@ class SessionIn(Asked):
 
 
 class Health(BaseModel):
-    """status: "ok"; of readiness also "loading"."""
+    """status: "ok"; of readiness also "loading", and "unavailable" when the index is gone or its database does not answer."""
 
-    status: Literal["ok", "loading"]
+    status: Literal["ok", "loading", "unavailable"]

@@ -55,6 +55,11 @@ class Store(ABC):
     def rebuild(self, dim: int) -> None:
         """Forgets all items and the header, and holds vectors of this size from now on."""
 
+    def identity(self) -> str:
+        """Names the index that is at this place now: another one has another name, and one made anew for vectors of another
+        size. UnreachableError where there is none, or where it does not answer."""
+        return f"{self.location} {self.dim}"
+
     def repair(self) -> list[Item]:
         """Makes this the writer, and gives the items whose vectors are damaged. They are out of the index until a `write`
         brings them back, or deletes them for good. Databases look after themselves: none."""

@@ -102,3 +102,14 @@ class Builder:
         useless = old[1] if current else name
         if useless:
             (self.folder / useless).unlink(missing_ok=True)
+
+
+def tidy(folder: Path, database: Database) -> None:
+    """Removes files that a killed process left: nobody names them any more, or yet."""
+    with suppress(OSError), (folder / LOCK).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who builds has files that are not named yet
+        with database.snapshot() as connection:
+            named = {name for row in connection.execute("select file, ann from kinds") for name in row}
+        for path in folder.iterdir():
+            if path.suffix in (".f32", ".ivf", ".tmp") and path.name not in named:
+                path.unlink()

@@ -16,6 +16,7 @@ is opened for reading only.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vsekit.errors import UserError
+from vsekit.search.stores.base import UnreachableError
 
 DATABASE = "index.db"
 SCHEMA = """
@@ -58,6 +60,7 @@ class Database:
         self._connections: list[sqlite3.Connection] = []
         self._guard = threading.Lock()
         self._closed = False
+        self._status: os.stat_result | None = None  # of the file that was opened first
         self._ways = ["mode=rwc", "mode=ro", "immutable=1"]  # the first is the one that works
 
     @property
@@ -88,7 +91,10 @@ class Database:
         return connection
 
     def _connect(self) -> sqlite3.Connection:
+        self.check_place()
         connection = self._opened(self._ways[0])
+        self._status = self._status or self.path.stat()
+        self.check_place()
         connection.execute("pragma synchronous = full")
         connection.execute("pragma cache_size = -16384")
         with self._guard:
@@ -116,6 +122,17 @@ class Database:
                 raise
             self._ways.pop(0)
             return self._opened(self._ways[0])
+
+    def check_place(self) -> None:
+        """UnreachableError where another database has taken this one's place, or none."""
+        try:
+            same = self._status is None or os.path.samestat(self._status, self.path.stat())
+        except OSError:
+            same = False
+        if not same:
+            raise UnreachableError(
+                "this index was removed, or another one has taken its place", file=self.path, remedy="Open it again."
+            )
 
     def _has_log(self) -> bool:
         """Whether the last writes are not in the database itself yet."""

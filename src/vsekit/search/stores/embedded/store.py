@@ -8,13 +8,12 @@ approximate (`builder`, `nearest`).
 
 from __future__ import annotations
 
-import fcntl
 import json
 import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +26,7 @@ from vsekit.search.stores import approximate
 from vsekit.search.stores.base import Checked, Found, Store
 from vsekit.search.stores.embedded import builder, files, mending, place, tables
 from vsekit.search.stores.embedded.builder import Builder
-from vsekit.search.stores.embedded.database import CHECKSUMS, Database
+from vsekit.search.stores.embedded.database import CHECKSUMS, DATABASE, Database
 from vsekit.search.stores.embedded.filter import condition
 from vsekit.search.stores.embedded.lock import WriterLock
 from vsekit.search.stores.embedded.nearest import View, candidates
@@ -104,21 +103,11 @@ class EmbeddedStore(Store):
             with self._database.transaction() as connection:
                 connection.execute(CHECKSUMS)
                 files.complete(connection, self.folder, self.dim)
-            self._tidy()
+            builder.tidy(self.folder, self._database)
             self._builder.start_where_due()
         except BaseException:
             self._lock.release()
             raise
-
-    def _tidy(self) -> None:
-        """Removes files that a killed process left: nobody names them any more, or yet."""
-        with suppress(OSError), (self.folder / builder.LOCK).open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who builds has files that are not named yet
-            with self._database.snapshot() as connection:
-                named = {name for row in connection.execute("select file, ann from kinds") for name in row}
-            for path in self.folder.iterdir():
-                if path.suffix in (".f32", ".ivf", ".tmp") and path.name not in named:
-                    path.unlink()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -148,7 +137,13 @@ class EmbeddedStore(Store):
         self.dim = dim
         with self._guard:
             self._views.clear()
-        self._tidy()
+        builder.tidy(self.folder, self._database)
+
+    def identity(self) -> str:
+        database = place.find(self.folder) / DATABASE
+        status = database.stat()
+        changed = f" {status.st_mtime_ns} {status.st_size}" * self._database.fixed  # else changes are seen
+        return f"{status.st_dev}-{status.st_ino} {self._database.dim()}{changed}"
 
     def repair(self) -> list[Item]:
         """Reads all vectors."""
@@ -214,7 +209,10 @@ class EmbeddedStore(Store):
             if old is not None and old.key == key:
                 return old
         self._same_size(self._database.dim())
-        vectors = files.map_vectors(self.folder / file, slots, self.dim)
+        try:
+            vectors = files.map_vectors(self.folder / file, slots, self.dim)
+        finally:
+            self._database.check_place()  # the file is found by its name
         rows = connection.execute("select slot from dead where kind = ? order by slot", (kind,))
         dead = np.fromiter((slot for (slot,) in rows), dtype=np.int64)
         if ann is None:

@@ -1,0 +1,126 @@
+"""An index that changes under the server: it is noticed, and no request is dropped."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.serve.conftest import serving
+from tests.serve.fake import COLOURS, DIM, SHAPES, ColourModel
+
+import vsekit.serve.engine as engine
+from vsekit.search.calibration import calibrate
+from vsekit.search.items import Item
+from vsekit.search.searcher import Searcher
+from vsekit.search.stores import open_store
+
+
+class OtherModel(ColourModel):
+    fingerprint, name = "0ddba11", "other"
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(engine.Engine.look, "__defaults__", (0.0,))
+
+
+def fill(place: Path, count: int, model: ColourModel, *, header: bool = True, calibrated: bool = False) -> None:
+    with open_store(place, create=DIM) as store:
+        texts = [f"{colour} {shape} {n}" for n in range(count) for colour in COLOURS for shape in SHAPES][:count]
+        items = [Item(f"p{n:04d}", "image", picture=f"p{n:04d}") for n in range(count)]
+        store.write(items, model.encode_texts(texts))
+        if header:
+            calibration = {"calibration": calibrate(store, model)} if calibrated else {}  # type: ignore[arg-type]
+            store.set_header({"model": model.name, "fingerprint": model.fingerprint, **calibration})
+
+
+def exchange(one: Path, other: Path) -> None:
+    """At no moment there is none: renameat2 with RENAME_EXCHANGE."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.renameat2(-100, bytes(one), -100, bytes(other), 2) == 0, os.strerror(ctypes.get_errno())
+
+
+def load(place: Path) -> Callable[[], Searcher]:
+    def made() -> Searcher:
+        store = open_store(place)
+        model = {kind.fingerprint: kind for kind in (ColourModel, OtherModel)}[store.header["fingerprint"]]()
+        return Searcher(store, model)  # type: ignore[arg-type]
+
+    return made
+
+
+def search(client: httpx.Client) -> httpx.Response:
+    return client.post("/api/search", json={"query": "red circle", "top": 500})
+
+
+def until(client: httpx.Client, reached: Callable[[httpx.Response], bool]) -> httpx.Response:
+    """The first answer that is as wanted; whoever waits for ever is stopped by the test's own limit."""
+    for _ in range(1000):
+        if reached(answer := search(client)):
+            return answer
+        time.sleep(0.02)
+    raise AssertionError(f"still {answer.status_code} {answer.text[:500]}")
+
+
+def test_a_server_started_while_an_index_is_made_judges_by_the_finished_one(tmp_path: Path) -> None:
+    fill(tmp_path / "index", 5, ColourModel())
+    with serving(None, load=load(tmp_path / "index")) as client:  # type: ignore[arg-type]
+        assert {hit["match"] for hit in search(client).json()["hits"]} == {None}
+        fill(tmp_path / "index", 300, ColourModel(), calibrated=True)
+        answer = until(client, lambda answer: answer.json()["hits"][0]["match"] is not None)
+        assert len(answer.json()["hits"]) == 300
+        with open_store(tmp_path / "index") as store:
+            hits = Searcher(store, ColourModel()).search("red circle", top=500).hits  # type: ignore[arg-type]
+        assert [hit["match"] for hit in answer.json()["hits"]] == [hit.match for hit in hits]
+
+
+@pytest.mark.parametrize("other", [ColourModel, OtherModel])
+def test_another_index_in_its_place_is_served_and_no_request_is_dropped(
+    other: type[ColourModel], tmp_path: Path
+) -> None:
+    place, statuses, stop = tmp_path / "index", set(), threading.Event()
+    fill(place, 20, ColourModel())
+    fill(tmp_path / "new", 7, other())
+    with serving(None, load=load(place)) as client:  # type: ignore[arg-type]
+
+        def ask() -> None:
+            while not stop.is_set():
+                statuses.add(search(client).status_code)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        exchange(place, tmp_path / "new")
+        answer = until(client, lambda answer: answer.status_code == 200 and len(answer.json()["hits"]) == 7)
+        stop.set()
+        asking.join()
+        assert statuses == {200}
+        assert answer.json()["hits"][0]["id"].startswith("p")
+        assert client.get("/readyz").json() == {"status": "ok"}
+
+
+def test_a_deleted_index_is_not_ready_until_there_is_one_again(tmp_path: Path) -> None:
+    place = tmp_path / "index"
+    fill(place, 20, ColourModel())
+    with serving(None, load=load(place)) as client:  # type: ignore[arg-type]
+        shutil.rmtree(place)
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()) == (503, {"status": "unavailable"})
+        assert str(tmp_path) not in answer.text
+        answer = until(client, lambda answer: answer.status_code != 200)
+        assert answer.status_code == 503
+        assert "retry-after" in answer.headers
+        assert client.get("/healthz").status_code == 200
+        assert "vsekit_ready 0.0" in client.get("/metrics").text
+        fill(place, 3, OtherModel(), header=False)  # on its way: nothing says yet which model it is of
+        assert client.get("/readyz").status_code == 503
+        fill(place, 9, OtherModel())
+        until(client, lambda answer: answer.status_code == 200 and len(answer.json()["hits"]) == 9)
+        assert client.get("/readyz").status_code == 200
