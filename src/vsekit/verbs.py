@@ -157,6 +157,7 @@ def index(
     model: str | Path = "starter",
     out: Path | str | None = None,
     rebuild: bool = False,
+    forget: bool = False,
     progress: Progress = QUIET,
 ) -> Report:
     """Indexes folders of pictures and collections; again, and only what is new or has changed is read.
@@ -168,13 +169,14 @@ def index(
         model: a run, a model folder, "starter", or a model like CLIP.
         out: where the index goes: a folder, postgresql://… or milvus://…; for a single folder, inside it unless said.
         rebuild: start from nothing, for instance with another model.
+        forget: remove what lay in folders that are gone or empty as a whole, which is kept otherwise.
     """
     from vsekit.search.indexing import index as bring_up_to_date
     from vsekit.search.indexing import place_of
 
     given = [Path(source).expanduser() if isinstance(source, str | Path) else source for source in sources]
     place = str(out) if out is not None else place_of(given)
-    return bring_up_to_date(str(model), given, place, rebuild=rebuild, progress=progress)
+    return bring_up_to_date(str(model), given, place, rebuild=rebuild, forget=forget, progress=progress)
 
 
 def search(

@@ -247,7 +247,7 @@ def test_after_any_history_the_index_is_what_is_on_disk(
                 if source != photos / name:
                     (shutil.move if action == "move" else shutil.copy)(source, photos / name)
         n = len(store.known)
-        report = index(tiny, photos, store)
+        report = index(tiny, photos, store, forget=True)
         assert_holds(store, tiny, photos)
         assert report.pictures == n + report.added - report.removed
 
@@ -648,3 +648,55 @@ def test_a_damaged_item_whose_picture_was_deleted_goes_with_it(
     assert (report.repaired, report.removed, report.waiting) == (1, 1, [])
     assert list(report.broken) == [str(tmp_path / "photos" / "p2.png")]
     assert check_index(tmp_path / "index") == (1, 0, [], 0)
+
+
+@pytest.mark.parametrize("what", ["vanished", "empty", "dangling", "above", "empty above"])
+def test_a_folder_that_is_gone_or_empty_as_a_whole_keeps_its_pictures_at_any_depth_until_forgotten(
+    what: str, tiny: VSEModel, store: MemoryStore, photos: Path, picture: Write, tmp_path: Path
+) -> None:
+    picture("1.png", 1)
+    picture("a/2.png", 2)
+    drive = tmp_path / "drive" / "deep"
+    picture("../drive/deep/3.png", 3)
+    picture("../drive/deep/4.png", 4)
+    picture("a/b/5.png", 5)
+    if what == "dangling":
+        (photos / "a" / "mount").symlink_to(tmp_path / "drive")
+    else:
+        shutil.copytree(tmp_path / "drive", photos / "a" / "mount")
+    index(tiny, photos, store)
+    before = by_path(store)
+    assert len(before) == 5
+    mount = photos / "a" / "mount"
+    if what == "dangling":
+        shutil.rmtree(tmp_path / "drive")
+    else:
+        shutil.rmtree(mount / "deep" if what in ("empty", "empty above") else mount)
+    if what == "empty":
+        (mount / "deep").mkdir()
+    named = {"empty": mount / "deep", "empty above": mount}.get(what, mount)
+    report = index(tiny, photos, store)
+    assert done(report) == {"unchanged": 3}
+    assert by_path(store) == before
+    assert list(report.unreadable) == [str(named)]
+    assert "--forget" in report.unreadable[str(named)]
+    (photos / "1.png").unlink()  # its folder has others: it was deleted
+    assert done(index(tiny, photos, store)) == {"removed": 1, "unchanged": 2}
+    assert done(index(tiny, photos, store, forget=True)) == {"removed": 2, "unchanged": 2}
+    assert len(by_path(store)) == 2
+    assert drive.exists() == (what != "dangling")
+
+
+def test_a_renamed_folder_is_recognised_and_leaves_nothing_behind(
+    tiny: VSEModel, store: MemoryStore, photos: Path, picture: Write
+) -> None:
+    for number in range(4):
+        picture(f"a/{number}.png", number)
+    index(tiny, photos, store)
+    ids = sorted(item.id for item in by_path(store).values())
+    (photos / "a").rename(photos / "b")
+    (photos / "b" / "3.png").unlink()
+    report = index(tiny, photos, store)
+    assert done(report) == {"renamed": 3}
+    assert list(report.unreadable) == [str(photos / "a")]  # of the one that was deleted
+    assert sorted(item.id for item in by_path(store).values()) == ids

@@ -50,6 +50,9 @@ def index(
         str | None, typer.Option("--model", help="The same as MODEL; also a model like CLIP, its folder or hub name.")
     ] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Start from nothing, e.g. with another model.")] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Remove what lay in folders that are gone or empty; else it is kept.")
+    ] = False,
     trust: Trust = False,
 ) -> None:
     """Index pictures, to search them in words. Again, and only what is new or has changed is read."""
@@ -64,7 +67,7 @@ def index(
         _copy(what[1:], progress=progress, json=output.json)
         return
     if what[0] == "check" and len(what) > 1:
-        _check(what[1:], json=json)
+        _check(what[1:], json=output.json)
         return
     if model is None and len(what) > 1 and is_model(what[0]):
         model, *what = what
@@ -76,7 +79,8 @@ def index(
     for source in sources:
         if source.collection is not None:
             progress.say(f"{source.root} is a collection: {len(source.pictures)} pictures with their captions.")
-    report = verbs.index(*sources, model=model or "starter", out=place, rebuild=rebuild, progress=progress)
+    options = {"rebuild": rebuild, "forget": forget}
+    report = verbs.index(*sources, model=model or "starter", out=place, **options, progress=progress)
     if output.json:
         print_json({"index": place, **report.as_dict()})
     else:

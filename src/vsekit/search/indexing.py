@@ -37,7 +37,7 @@ from vsekit.search.models import SearchModel, load_search_model
 from vsekit.search.pictures import read_bytes
 from vsekit.search.sentences import SENTENCES
 from vsekit.search.stores.base import Store
-from vsekit.search.walk import Seen, Source, collected, source_of
+from vsekit.search.walk import Seen, Source, away, collected, source_of
 from vsekit.version import __version__
 
 #: In larger indexes, sentences for approximate stores to tune their effort with: searches are in words.
@@ -55,6 +55,7 @@ def index(
     store: Store | str | Path,
     *,
     rebuild: bool = False,
+    forget: bool = False,
     progress: Progress = QUIET,
 ) -> Report:
     """Brings `store` up to date with the pictures of `source`, and with its captions where it has any.
@@ -68,6 +69,7 @@ def index(
             elsewhere stays as it is.
         store: an open store, or where one is or shall be.
         rebuild: start from nothing, for instance with another model.
+        forget: remove, too, what lay in folders that are gone or empty as a whole, and is else kept.
     """
     if not isinstance(model, SearchModel):
         model = load_search_model(model)
@@ -75,12 +77,12 @@ def index(
         from vsekit.search.stores import open_store
 
         with open_store(store, create=model.dim, rebuild=rebuild) as opened:
-            return index(model, source, opened, progress=progress)
+            return index(model, source, opened, forget=forget, progress=progress)
     started = time.monotonic()
     lost = _prepare_store(store, model, rebuild)
     given = [source] if isinstance(source, Path | str | Pairs | Source) else source
     sources = [_source(one) for one in given]
-    report = _Indexer(model, store, sources, progress).run(lost)
+    report = _Indexer(model, store, sources, progress, forget).run(lost)
     report.seconds = time.monotonic() - started
     return report
 
@@ -139,8 +141,10 @@ class _Read(NamedTuple):
 
 
 class _Indexer:
-    def __init__(self, model: SearchModel, store: Store, sources: list[Source], progress: Progress) -> None:
-        self.model, self.store, self.sources, self.progress = model, store, sources, progress
+    def __init__(
+        self, model: SearchModel, store: Store, sources: list[Source], progress: Progress, forget: bool = False
+    ) -> None:
+        self.model, self.store, self.sources, self.progress, self.forget = model, store, sources, progress, forget
         self.report = Report()
         self.book = Book(store, self.report)
         self.claimed: set[str] = set()  # contents on their way to the encoder
@@ -170,7 +174,7 @@ class _Indexer:
             except KeyboardInterrupt:
                 self.book.flush()
                 raise
-        self.book.remove([path for path in gone if path in self.book.known])
+        self.book.remove([path for path in gone if path in self.book.known and not self._away(path)])
         self.book.columns([picture for picture in seen.values() if picture.meta])
         bring_captions_up_to_date(self.book, self.model, seen, self.progress)
         self.book.flush()
@@ -194,8 +198,6 @@ class _Indexer:
         """The pictures that are there, by path, and the paths of the index that are there no more."""
         seen: dict[str, Seen] = {}
         for source in self.sources:
-            if source.collection is None and self._emptied(source.root):
-                source.unreadable[source.root] = "empty now; what the index holds of it is kept (--rebuild forgets it)"
             self.report.broken |= source.missing
             self.report.unreadable |= source.unreadable
             for picture in source.pictures:
@@ -220,13 +222,18 @@ class _Indexer:
             try:
                 seen[path] = there(item)
             except OSError:
-                if any(source.holds(path, item.meta.get("collection")) for source in self.sources):
+                held = any(source.holds(path, item.meta.get("collection")) for source in self.sources)
+                if held and not self._away(path):
                     self.book.deleted.append(self.book.lost.pop(path).id)
                     self.report.removed += 1
 
-    def _emptied(self, root: str) -> bool:
-        """Whether a folder the index holds pictures of has nothing at all in it: most likely a drive that is not there."""
-        return any(path.startswith(f"{root}/") for path in self.book.known) and not any(os.scandir(root))
+    def _away(self, path: str) -> bool:
+        """Whether a picture stays in the index since it went with its whole folder, which is named."""
+        found = None if self.forget else away(path)
+        if found is not None:
+            folder, what = found
+            self.report.unreadable[folder] = f"{what}; what the index holds of it is kept (--forget removes it)"
+        return found is not None
 
     def _settled(self, picture: Seen) -> bool:
         """Whether a picture need not be opened: it is in the index or known to be broken, and has not changed since."""

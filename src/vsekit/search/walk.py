@@ -121,6 +121,26 @@ def walk(root: Path | str) -> Source:
     return source
 
 
+def away(path: str) -> tuple[str, str] | None:
+    """Whether a picture that is there no more went with its whole folder, which is most likely a drive that is not mounted or
+    a link that leads nowhere: that folder, and what is wrong with it. None where its folder has other things in it."""
+    folder = os.path.dirname(path)
+    if os.path.isdir(folder):
+        return (folder, "empty now") if _is_empty(folder) else None
+    while not os.path.exists(os.path.dirname(folder)):
+        folder = os.path.dirname(folder)
+    above = os.path.dirname(folder)
+    return (above, "empty now") if _is_empty(above) else (folder, "not there now")
+
+
+def _is_empty(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as listing:
+            return not any(listing)
+    except OSError:  # what can't be listed is told elsewhere
+        return False
+
+
 def source_of(
     path: Path | str,
     *,
