@@ -15,9 +15,11 @@ from tests.search.stores.test_stores import agree, whole
 from vsekit.errors import UserError
 from vsekit.search.filters import parse
 from vsekit.search.stores import open_store
+from vsekit.search.stores.base import UnreachableError
 from vsekit.search.stores.milvus import MilvusStore, collection
 from vsekit.search.stores.milvus import store as milvus
-from vsekit.search.stores.milvus.collection import split
+from vsekit.search.stores.milvus.client import Client
+from vsekit.search.stores.milvus.collection import Collection, split
 
 Place = Callable[[str], str]
 
@@ -136,3 +138,14 @@ def test_a_collection_of_others_and_a_server_that_is_not_there_are_refused(place
             open_store(place, create=DIM)
     with pytest.raises(UserError, match="can't reach Milvus"):
         open_store("milvus://127.0.0.1:1/none")
+
+
+def test_what_milvus_raises_is_told_with_a_remedy() -> None:
+    exceptions = pytest.importorskip("pymilvus.exceptions")
+
+    class Ended:
+        def describe_collection(self, name: str) -> None:
+            raise exceptions.MilvusException(message="server unavailable")
+
+    with pytest.raises(UnreachableError, match=r"server unavailable\n.*same command goes on"):
+        Collection(Client(Ended()), "photos").marker()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tests.search.stores.test_stores import whole
 from vsekit.errors import UserError
 from vsekit.search.filters import parse
 from vsekit.search.stores import open_store
+from vsekit.search.stores.base import UnreachableError
 from vsekit.search.stores.postgres import PostgresStore, statements
 from vsekit.search.stores.postgres import store as postgres
 from vsekit.search.stores.postgres.statements import split
@@ -58,10 +60,12 @@ def test_above_the_threshold_text_queries_find_99_percent_of_the_true_best(
 
 
 def _plan(store: PostgresStore, effort: int) -> str:
-    with store._transaction() as connection:
+    def look(connection: Any) -> str:
         statements.set_effort(connection, effort)
         explain = f"explain select id from \"{store.table}\" where kind = 'image' order by vector <#> %s, id limit 10"
         return "\n".join(row[0] for row in connection.execute(explain, [TEXTS[0]]))
+
+    return store._connections.read(look)
 
 
 def test_an_error_inside_a_write_leaves_the_state_before(place_of: Callable[[str], str]) -> None:
@@ -85,11 +89,60 @@ def test_the_writers_lock_goes_with_its_connection(place_of: Callable[[str], str
     place = place_of("postgres")
     killed = PostgresStore(place, DIM)
     killed.write([picture(1)], vectors(1))
-    killed._connection.close()  # as a kill would
+    killed._connections.writer.close()  # type: ignore[union-attr]  # as a kill would
     with open_store(place) as store:
         store.write([picture(2)], vectors(1))
         assert store.count() == 2
         assert set(store.fields()) == set()
+
+
+def end_backends(place: str) -> None:
+    """All but this one, as an administrator or a restart does."""
+    with statements.connect(split(place)[0]) as connection:
+        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
+
+
+def test_reading_goes_on_when_the_backends_end(place_of: Callable[[str], str]) -> None:
+    place = place_of("postgres")
+    reference = Reference()
+    with PostgresStore(place, DIM) as store:
+        for target in (store, reference):
+            target.write([picture(i, n=i) for i in range(9)], vectors(9))
+    with PostgresStore(place) as store:
+        for _ in range(3):
+            end_backends(place)
+            whole(store, reference)
+
+
+def test_a_backend_that_ends_while_writing_is_no_traceback_and_loses_nothing(place_of: Callable[[str], str]) -> None:
+    place = place_of("postgres")
+    reference = Reference()
+    with PostgresStore(place, DIM) as store:
+        for target in (store, reference):
+            target.write([picture(i, n=i) for i in range(9)], vectors(9))
+        end_backends(place)
+        for _ in range(2):  # nor does it write without its lock afterwards
+            with pytest.raises(UnreachableError, match=r"does not answer[\s\S]*same command goes on"):
+                store.write([picture(20)], vectors(1))
+    with PostgresStore(place, DIM) as store:
+        whole(store, reference)
+        store.write([picture(20)], vectors(1))
+
+
+def test_an_index_that_is_dropped_or_made_again_is_another_one(place_of: Callable[[str], str]) -> None:
+    place = place_of("postgres")
+    with PostgresStore(place, DIM) as store:
+        before = store.identity()
+        store.write([picture(1)], vectors(1))
+        assert store.identity() == before
+        with statements.connect(split(place)[0]) as connection:
+            connection.execute(f'drop table "{store.table}", "{store.table}_about"')
+        with pytest.raises(UnreachableError, match="gone"):
+            store.identity()
+        with pytest.raises(UnreachableError, match="gone"):
+            store.search(vectors(1), 3, kind="image")
+        PostgresStore(place, DIM).close()
+        assert store.identity() != before
 
 
 def test_cones_are_apart() -> None:

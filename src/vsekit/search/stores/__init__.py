@@ -28,7 +28,10 @@ class Entry(NamedTuple):
 
 
 _POSTGRES = Entry(
-    "vsekit.search.stores.postgres", "PostgresStore", "postgres", {"psycopg": "psycopg[binary]", "pgvector": "pgvector"}
+    "vsekit.search.stores.postgres",
+    "PostgresStore",
+    "postgres",
+    {"psycopg": "psycopg[binary]", "psycopg_pool": "psycopg-pool", "pgvector": "pgvector"},
 )
 #: Scheme of the address → store. A path has none.
 STORES = {

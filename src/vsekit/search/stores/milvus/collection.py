@@ -7,15 +7,14 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from vsekit.errors import UserError
 from vsekit.search.items import Item
+from vsekit.search.stores.base import UnreachableError
+from vsekit.search.stores.milvus.client import Client
 from vsekit.search.stores.rows import KINDS, from_doc
-
-if TYPE_CHECKING:
-    from pymilvus import MilvusClient
 
 Result = TypeVar("Result")
 
@@ -28,7 +27,7 @@ NEW = {"generation": 0, "time": 0, "gone": [], "header": {}, "effort": {}, "fiel
 class Collection:
     """name: of the collection. client: that reaches it."""
 
-    def __init__(self, client: MilvusClient, name: str) -> None:
+    def __init__(self, client: Client, name: str) -> None:
         self.client, self.name = client, name
 
     def create(self, dim: int, **properties: str) -> None:
@@ -62,6 +61,10 @@ class Collection:
     def properties(self) -> dict[str, str]:
         properties: dict[str, str] = self.client.describe_collection(self.name)["properties"]
         return properties
+
+    def identity(self) -> str:
+        described = self.client.describe_collection(self.name)
+        return f"{described['collection_id']} {dim_of(described)}"
 
     def check_size(self, dim: int) -> None:
         now = dim_of(self.client.describe_collection(self.name))
@@ -135,9 +138,9 @@ def reach(location: str) -> Collection:
 
     address, name = split(location)
     try:
-        return Collection(MilvusClient(**address, timeout=30), name)
+        return Collection(Client(MilvusClient(**address, timeout=30)), name)
     except MilvusException as error:
-        raise UserError(
+        raise UnreachableError(
             f"can't reach Milvus at {address['uri']}: {error.message}",
             remedy="Is the server running, and the address right?",
         ) from None

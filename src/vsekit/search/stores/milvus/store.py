@@ -35,7 +35,7 @@ from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
-from vsekit.search.stores.base import Found, Store
+from vsekit.search.stores.base import Found, Store, UnreachableError
 from vsekit.search.stores.milvus import collection
 from vsekit.search.stores.milvus.collection import (
     MARKER,
@@ -82,7 +82,7 @@ class MilvusStore(Store):
         self._collection = reach(location)
         if not self._collection.client.has_collection(self._collection.name):
             if create is None:
-                raise UserError(
+                raise UnreachableError(
                     f"there is no index in the collection '{self._collection.name}'",
                     remedy="Make one: vse index MODEL FOLDER --store milvus://host:port/NAME",
                 )
@@ -107,12 +107,14 @@ class MilvusStore(Store):
 
     @property
     def header(self) -> dict[str, Any]:
-        header: dict[str, Any] = self._collection.marker()["header"]
-        return header
+        return dict(self._collection.marker()["header"])
 
     def set_header(self, header: Mapping[str, Any]) -> None:
         marker = self._writing()
         self._collection.set_marker({**marker, "header": dict(header)})
+
+    def identity(self) -> str:
+        return self._collection.identity()
 
     def lock(self) -> None:
         self._writing()

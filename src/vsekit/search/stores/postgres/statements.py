@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Kind
+from vsekit.search.stores.base import UnreachableError
 from vsekit.search.stores.postgres.filter import condition
 from vsekit.search.stores.rows import KINDS
 
@@ -35,7 +36,7 @@ def connect(address: str) -> Connection[Any]:
     try:
         return psycopg.connect(address)
     except psycopg.OperationalError as error:
-        raise UserError(
+        raise UnreachableError(
             f"can't reach PostgreSQL: {str(error).strip()}", remedy="Is the server running, and the address right?"
         ) from None
 

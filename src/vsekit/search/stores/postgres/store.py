@@ -13,7 +13,6 @@ modality need.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,8 +24,9 @@ from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
-from vsekit.search.stores.base import Found, Store
+from vsekit.search.stores.base import Found, Store, UnreachableError
 from vsekit.search.stores.postgres import statements
+from vsekit.search.stores.postgres.connections import Connections, explained
 from vsekit.search.stores.rows import KINDS, checked, clean_meta, from_doc, ranked, scores, to_doc
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ LOCK_SECONDS = 2.0
 
 
 class PostgresStore(Store):
-    """See the module. Threads take turns.
+    """See the module. Other threads may search at the same time.
 
     Args:
         location: the address, with `table=` among its parameters.
@@ -54,25 +54,21 @@ class PostgresStore(Store):
     def __init__(
         self, location: str, create: int | None = None, *, rebuild: bool = False, approximate_above: int = 200_000
     ) -> None:
-        from pgvector.psycopg import register_vector
-
         self.location = location
         self.approximate_above = approximate_above
-        self._guard = threading.RLock()
         self._writer = False
         self._fields: tuple[str, dict[str, dict[str, Any]]] = ("", {})
         address, self.table = statements.split(location)
-        self._connection = statements.connect(address)
-        try:
+        with statements.connect(address) as connection, explained():
             if create is not None:
-                self._create(create)
-            elif self._value("select to_regclass(%s)", [f'"{self.table}_about"']) is None:
-                raise UserError(
+                self._create(connection, create)
+            elif connection.execute("select to_regclass(%s)", [f'"{self.table}_about"']).fetchone() == (None,):
+                raise UnreachableError(
                     f"there is no index in the table '{self.table}' of this database",
                     remedy="Make one: vse index MODEL FOLDER --store postgresql://…?table=NAME",
                 )
-            register_vector(self._connection)
-            self._connection.commit()
+        self._connections = Connections(address)
+        try:
             self.dim = int(self._about("dim", "0"))
             if rebuild and create is not None:
                 self.rebuild(create)
@@ -82,13 +78,13 @@ class PostgresStore(Store):
                     remedy="It was made with another model. Use that one, or another table.",
                 )
         except BaseException:
-            self._connection.close()
+            self._connections.close()
             raise
 
-    def _create(self, dim: int) -> None:
+    def _create(self, connection: Connection[Any], dim: int) -> None:
         import psycopg
 
-        with self._transaction() as connection:
+        with connection.transaction():
             # Two that make the same table at once would trip over each other.
             connection.execute("select pg_advisory_xact_lock(hashtext(%s))", [f"create {self.table}"])
             try:
@@ -109,22 +105,22 @@ class PostgresStore(Store):
             connection.cursor().executemany(about, [("dim", str(dim)), ("header", "{}")])
 
     @contextmanager
-    def _transaction(self, *, write: bool = False) -> Iterator[Connection[Any]]:
-        """Reads inside see one state. The first write takes a lock that this connection keeps."""
-        with self._guard:
-            if write:
-                self.lock()
-            with self._connection.transaction():
-                if not write:
-                    self._connection.execute("set transaction isolation level repeatable read")
-                yield self._connection
-                if write:
-                    self._set_about(self._connection, "generation", str(int(self._about("generation", "0")) + 1))
+    def _transaction(self) -> Iterator[Connection[Any]]:
+        """Of the writer. The first takes a lock that its connection keeps."""
+        self.lock()
+        with self._connections.write() as connection:
+            yield connection
+            self._set_about(connection, "generation", str(int(self._about("generation", "0")) + 1))
+
+    def identity(self) -> str:
+        oid = self._value("select to_regclass(%s)::oid", [f'"{self.table}"'])
+        if oid is None:
+            raise UnreachableError(f"the table '{self.table}' is gone", remedy="Make it again with vse index.")
+        return f"{oid} {self._about('dim', '0')}"
 
     def lock(self) -> None:
-        with self._guard:
-            self._take_lock()
-            self._same_size()
+        self._take_lock()
+        self._same_size()
 
     def _take_lock(self) -> None:
         if not self._writer and not self._locked():
@@ -143,31 +139,32 @@ class PostgresStore(Store):
             )
 
     def rebuild(self, dim: int) -> None:
-        with self._guard:
-            self._take_lock()
+        self._take_lock()
+        with self._connections.write() as connection:
             generation = int(self._about("generation", "0")) + 1
-            with self._connection.transaction():
-                for kind in KINDS:
-                    self._connection.execute(f'drop index if exists "{self.table}_{kind}_hnsw"')
-                self._connection.execute(f'truncate "{self.table}", "{self.table}_about"')
-                self._connection.execute(f'alter table "{self.table}" alter column vector type vector({int(dim)})')
-                about = {"dim": str(dim), "header": "{}", "generation": str(generation)}
-                for key, value in about.items():
-                    self._set_about(self._connection, key, value)
-            self.dim = dim
+            for kind in KINDS:
+                connection.execute(f'drop index if exists "{self.table}_{kind}_hnsw"')
+            connection.execute(f'truncate "{self.table}", "{self.table}_about"')
+            connection.execute(f'alter table "{self.table}" alter column vector type vector({int(dim)})')
+            about = {"dim": str(dim), "header": "{}", "generation": str(generation)}
+            for key, value in about.items():
+                self._set_about(connection, key, value)
+        self.dim = dim
 
     def _locked(self) -> bool:
         """Tries for a moment: the server takes one to notice that a writer before this one was killed."""
         until = time.monotonic() + LOCK_SECONDS
-        while not self._value("select pg_try_advisory_lock(hashtext(%s))", [f"write {self.table}"]):
+        while True:
+            with self._connections.write() as writer:
+                row = writer.execute("select pg_try_advisory_lock(hashtext(%s))", [f"write {self.table}"]).fetchone()
+            if row == (True,):
+                return True
             if time.monotonic() > until:
                 return False
             time.sleep(0.05)
-        return True
 
     def _value(self, sql: str, params: Sequence[object] = ()) -> Any:
-        with self._guard, self._connection.transaction():
-            row = self._connection.execute(sql, params).fetchone()
+        row = self._connections.read(lambda connection: connection.execute(sql, params).fetchone())
         return row and row[0]
 
     def _about(self, key: str, default: str) -> str:
@@ -186,7 +183,7 @@ class PostgresStore(Store):
         return header
 
     def set_header(self, header: Mapping[str, Any]) -> None:
-        with self._transaction(write=True) as connection:
+        with self._transaction() as connection:
             self._set_about(connection, "header", json.dumps(dict(header)))
 
     def write(self, items: Sequence[Item], vectors: np.ndarray, deleted: Sequence[str] = ()) -> None:
@@ -196,7 +193,7 @@ class PostgresStore(Store):
         for item, vector in zip(items, vectors):
             meta = clean_meta(item.meta)
             rows.append([item.id, item.kind, to_doc(item, meta), json.dumps(meta), vector])
-        with self._transaction(write=True) as connection:
+        with self._transaction() as connection:
             connection.execute(f'delete from "{self.table}" where id = any(%s)', [sorted(gone)])
             connection.cursor().executemany(
                 f"""insert into "{self.table}" values (%s, %s, %s, %s::jsonb, %s) on conflict (id) do update set
@@ -205,7 +202,7 @@ class PostgresStore(Store):
             )
 
     def update(self, items: Sequence[Item]) -> None:
-        with self._transaction(write=True) as connection:
+        with self._transaction() as connection:
             for item in items:
                 meta = clean_meta(item.meta)
                 changed = connection.execute(
@@ -216,21 +213,22 @@ class PostgresStore(Store):
                     raise KeyError(item.id)
 
     def items(self, ids: Sequence[str]) -> list[Item]:
-        with self._transaction() as connection:
-            sql = f'select id, kind, doc from "{self.table}" where id = any(%s)'
-            found = {row[0]: from_doc(*row) for row in connection.execute(sql, [list(ids)])}
+        sql = f'select id, kind, doc from "{self.table}" where id = any(%s)'
+        rows = self._connections.read(lambda connection: connection.execute(sql, [list(ids)]).fetchall())
+        found = {row[0]: from_doc(*row) for row in rows}
         return [found[id] for id in ids]
 
     def vectors(self, ids: Sequence[str]) -> np.ndarray:
-        with self._transaction() as connection:
-            sql = f'select id, vector from "{self.table}" where id = any(%s)'
-            found = {id: vector.to_numpy() for id, vector in connection.cursor(binary=True).execute(sql, [list(ids)])}
+        sql = f'select id, vector from "{self.table}" where id = any(%s)'
+        rows = self._connections.read(lambda c: c.cursor(binary=True).execute(sql, [list(ids)]).fetchall())
+        found = {id: vector.to_numpy() for id, vector in rows}
         return np.array([found[id] for id in ids], dtype=np.float32).reshape(len(ids), self.dim)
 
     def all_items(self, kind: Kind | None = None) -> Iterator[Item]:
         # A connection of its own, so that writes between two items don't end the snapshot.
         with (
-            statements.connect(statements.split(self.location)[0]) as connection,
+            explained(),
+            statements.connect(self._connections.address) as connection,
             connection.cursor("all_items") as cursor,
         ):
             cursor.itersize = 1000
@@ -249,13 +247,16 @@ class PostgresStore(Store):
             raise ValueError(f"queries of shape {queries.shape} for vectors of {self.dim}")
         if top < 1:
             return [Found([], np.empty(0, dtype=np.float32)) for _ in queries]
-        with self._transaction() as connection:
+
+        def look(connection: Connection[Any]) -> list[Found]:
             self._same_size()
             effort = int(self._about(f"effort {kind}", "0"))
             if effort and filter is not None:
                 # What passes lies scattered among what does not: few are read at once, many cost the most effort.
                 effort = EFFORTS[-1] if self._passing(connection, kind, filter) > FEW else 0
             return [self._search(connection, query, top, kind, filter, effort) for query in queries]
+
+        return self._connections.read(look)
 
     def _search(
         self, connection: Connection[Any], query: np.ndarray, top: int, kind: Kind, filter: Filter | None, effort: int
@@ -276,13 +277,15 @@ class PostgresStore(Store):
         return int(row[0]) if row else 0
 
     def fields(self) -> dict[str, dict[str, Any]]:
-        with self._transaction() as connection:
+        def look(connection: Connection[Any]) -> dict[str, dict[str, Any]]:
             generation = self._about("generation", "0")
             if self._fields[0] != generation:
                 stored = json.loads(self._about("fields", "[null]"))
                 fields = stored[1] if stored[0] == generation else statements.fields(connection, self.table)
                 self._fields = (generation, fields)
             return self._fields[1]
+
+        return self._connections.read(look)
 
     def _index_where_due(self) -> None:
         if self.dim > LARGEST:
@@ -291,7 +294,7 @@ class PostgresStore(Store):
             name = f"{self.table}_{kind}_hnsw"
             if self.count(kind) <= self.approximate_above or self._value("select to_regclass(%s)", [f'"{name}"']):
                 continue
-            with self._transaction(write=True) as connection:
+            with self._transaction() as connection:
                 connection.execute(
                     f"""create index "{name}" on "{self.table}" using hnsw (vector vector_ip_ops)
                     with (m = 24, ef_construction = 128) where kind = '{kind}'"""
@@ -319,11 +322,11 @@ class PostgresStore(Store):
 
     def close(self) -> None:
         """After writing: makes the approximate index where it is due."""
-        if self._connection.closed:
-            return
-        if self._writer:
-            self._index_where_due()
-            fields = self.fields()  # takes a second with many items, which readers are spared
-            with self._guard, self._connection.transaction():
-                self._set_about(self._connection, "fields", json.dumps([self._fields[0], fields]))
-        self._connection.close()
+        try:
+            if self._writer and self._connections.can_write:
+                self._index_where_due()
+                fields = self.fields()  # takes a second with many items, which readers are spared
+                with self._connections.write() as connection:
+                    self._set_about(connection, "fields", json.dumps([self._fields[0], fields]))
+        finally:
+            self._connections.close()
