@@ -14,6 +14,7 @@ from tests.serve.fake import generated
 
 from vsekit.search.searcher import Searcher
 from vsekit.serve.app import create_app
+from vsekit.serve.decoders import Decoders
 from vsekit.serve.run import bind
 
 
@@ -54,3 +55,10 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "outside").mkdir()
     (tmp_path / "photos").mkdir()
     return tmp_path / "photos"
+
+
+@pytest.fixture(scope="session")
+def decoders() -> Iterator[Decoders]:
+    made = Decoders(10**6)
+    yield made
+    made.close()

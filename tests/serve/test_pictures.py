@@ -11,7 +11,10 @@ import pytest
 from PIL import Image
 
 from vsekit.search.items import Item
-from vsekit.serve.pictures import Opened, Thumbnails, open_indexed, thumbnail
+from vsekit.data.decoding import PictureError
+from vsekit.serve.decoder import thumbnail
+from vsekit.serve.decoders import Decoders
+from vsekit.serve.pictures import Opened, Thumbnails, open_indexed, refused
 from vsekit.serve.problems import ProblemError
 
 
@@ -125,26 +128,26 @@ def png_header(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("side", [2000, 60_000])
 def test_a_decompression_bomb_is_refused_by_its_header(side: int) -> None:
-    with pytest.raises(ProblemError) as error:
+    with pytest.raises(PictureError) as error:
         thumbnail(io.BytesIO(png_header(side, side)), 100, pixels=1_000_000)
-    assert error.value.status_code == 413
+    assert refused(error.value).status_code == 413
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"root:x:0:0", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", b"<svg/>"]
 )
 def test_what_is_no_picture_is_refused(content: bytes) -> None:
-    with pytest.raises(ProblemError) as error:
+    with pytest.raises(PictureError) as error:
         thumbnail(io.BytesIO(content), 100, pixels=1_000_000)
-    assert error.value.status_code == 415
+    assert refused(error.value).status_code == 415
 
 
 def test_a_cut_off_picture_is_refused(folder: Path) -> None:
     path = saved(folder / "a.jpg", (400, 400))
     half = io.BytesIO(path.read_bytes()[:1000])
-    with pytest.raises(ProblemError) as error:
+    with pytest.raises(PictureError) as error:
         thumbnail(half, 100, 1_000_000)
-    assert error.value.status_code == 415
+    assert refused(error.value).status_code == 415
 
 
 def test_a_picture_is_turned_upright_and_keeps_its_aspect(folder: Path) -> None:
@@ -170,25 +173,25 @@ def test_what_is_transparent_is_white(mode: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["L", "CMYK", "I;16", "1"])
-def test_every_mode_becomes_a_jpeg(mode: str, folder: Path) -> None:
+def test_every_mode_becomes_a_jpeg(mode: str, folder: Path, decoders: Decoders) -> None:
     Image.new(mode, (10, 10)).save(folder / "a.tif")
-    made = Thumbnails(10**6, 10_000).get(opened(folder / "a.tif", folder), 128)
+    made = Thumbnails(10**6, decoders).get(opened(folder / "a.tif", folder), 128)
     assert Image.open(io.BytesIO(made)).format == "JPEG"
 
 
-def test_thumbnails_are_kept_until_the_memory_is_full(folder: Path) -> None:
+def test_thumbnails_are_kept_until_the_memory_is_full(folder: Path, decoders: Decoders) -> None:
     paths = [saved(folder / f"{i}.png", (256, 256), colour) for i, colour in enumerate(("red", "green", "blue"))]
-    one = len(Thumbnails(0, 10**6).get(opened(paths[0], folder), 100))
-    thumbnails = Thumbnails(int(2.5 * one), 10**6)
+    one = len(Thumbnails(0, decoders).get(opened(paths[0], folder), 100))
+    thumbnails = Thumbnails(int(2.5 * one), decoders)
     first = [thumbnails.get(opened(path, folder), 100) for path in paths]
     assert thumbnails._held == sum(map(len, thumbnails._kept.values())) <= 2.5 * one
     assert len(thumbnails._kept) == 2
     assert [thumbnails.get(opened(path, folder), 100) for path in paths] == first
 
 
-def test_a_kept_thumbnail_is_not_made_again_and_a_changed_file_is(folder: Path) -> None:
+def test_a_kept_thumbnail_is_not_made_again_and_a_changed_file_is(folder: Path, decoders: Decoders) -> None:
     path = saved(folder / "a.png", colour="red")
-    thumbnails = Thumbnails(10**6, 10**6)
+    thumbnails = Thumbnails(10**6, decoders)
     made = thumbnails.get(opened(path, folder), 100)
     assert thumbnails.get(opened(path, folder), 120) is made  # the same step of sizes
     saved(path, (60, 20), colour="blue")

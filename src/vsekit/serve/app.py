@@ -21,6 +21,7 @@ from vsekit.search.query import Query as Asked
 from vsekit.search.query import parse
 from vsekit.search.searcher import Ask, Searcher
 from vsekit.serve import pictures, shapes
+from vsekit.serve.decoders import Decoders
 from vsekit.serve.description import describe, problems
 from vsekit.serve.engine import Engine
 from vsekit.serve.gate import LOG, Gate
@@ -65,6 +66,7 @@ def create_app(
     limits = limits or Limits()
     metrics = Metrics(lambda: shapes.sizes(engine.searcher.store) if engine.ready else {})
     engine, sessions = Engine(load, limits, metrics, failed), Sessions()
+    decoders = Decoders(limits.pixels)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -72,6 +74,7 @@ def create_app(
         yield
         await asyncio.wait([loading])
         engine.close()
+        decoders.close()
 
     app = FastAPI(
         title="vsekit",
@@ -83,15 +86,15 @@ def create_app(
     )
     handle_problems(app)
     app.add_middleware(Gate, limits=limits, metrics=metrics, sessions=sessions, token=token, hosts=hosts, log=log)
-    _add_search(app, engine, limits, metrics)
-    _add_items(app, engine, limits)
+    _add_search(app, engine, limits, metrics, decoders)
+    _add_items(app, engine, limits, decoders)
     _add_server(app, engine, metrics, sessions, token)
     app.router.routes.extend(page_routes())
     describe(app, limits)
     return app
 
 
-def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics) -> None:
+def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, decoders: Decoders) -> None:
     usual = min(TOP, limits.top)
 
     async def answer(request: Request, ask: Ask) -> Response:
@@ -134,7 +137,7 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics) 
         kind: Annotated[KindOption, Form()] = "image",
         filter: Annotated[str | None, Form(max_length=2000)] = None,
     ) -> Response:
-        image = await engine.read(_uploaded, engine, file.file, limits)
+        image = await engine.read(_uploaded, engine, file.file, limits, decoders)
         return await answer(request, Ask(Asked.of("picture", image), top, offset, kind, filter or None))
 
     @app.get(
@@ -175,8 +178,8 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics) 
         return _json(WhyOut.model_validate(found, from_attributes=True))
 
 
-def _add_items(app: FastAPI, engine: Engine, limits: Limits) -> None:
-    thumbnails = pictures.Thumbnails(limits.thumbnail_bytes, limits.pixels)
+def _add_items(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders) -> None:
+    thumbnails = pictures.Thumbnails(limits.thumbnail_bytes, decoders)
 
     @app.get(
         "/api/items/{id}", operation_id="item", tags=["items"], response_model=ItemOut, responses=problems(404, 422),
@@ -220,7 +223,7 @@ def _add_items(app: FastAPI, engine: Engine, limits: Limits) -> None:
     async def picture(request: Request, id: str, v: str | None = None) -> Response:
         def make() -> tuple[dict[str, str], BinaryIO | bytes, str]:
             opened = _open(engine, id)
-            return _cache_headers(opened, v, "picture"), *pictures.for_browser(opened.file, limits.pixels)
+            return _cache_headers(opened, v, "picture"), *pictures.for_browser(opened.file, decoders)
 
         headers, content, media_type = await engine.read(make)
         if isinstance(content, bytes):
@@ -296,14 +299,15 @@ def _check_limits(ask: Ask, limits: Limits) -> None:
             raise ProblemError(422, f"{name} is {value}, more than {most}", f"Ask for at most {most}.")
 
 
-def _uploaded(engine: Engine, file: BinaryIO, limits: Limits) -> Prepared:
+def _uploaded(engine: Engine, file: BinaryIO, limits: Limits, decoders: Decoders) -> Prepared:
     """What the model reads of the uploaded picture, made here so that the encoder's thread need not decode."""
     size = file.seek(0, 2)
     file.seek(0)
     if size > limits.upload_bytes:
         raise ProblemError(413, f"the picture has more than {limits.upload_bytes:,} bytes", "Send a smaller one.")
+    model = engine.searcher.model
     try:
-        return engine.searcher.model.read(file, max_pixels=limits.pixels)
+        return model.read(decoders.picture(file, model.side), max_pixels=limits.pixels)
     except PictureError as error:
         raise pictures.refused(error) from error
 

@@ -11,22 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from PIL import Image
-
-from vsekit.data.decoding import PictureError, decode, open_picture, upright
+from vsekit.data.decoding import PictureError
 from vsekit.search.items import Item
 from vsekit.search.pictures import IN_SHARD
+from vsekit.serve.decoders import Decoders
 from vsekit.serve.problems import ProblemError
 
-#: What browsers show themselves, by Pillow's names.
-SHOWN = {
-    "JPEG": "image/jpeg",
-    "MPO": "image/jpeg",  # with further pictures behind the first, as some cameras write it
-    "PNG": "image/png",
-    "WEBP": "image/webp",
-    "GIF": "image/gif",
-    "AVIF": "image/avif",
-}
 THUMBNAIL_SIZES = (128, 256, 512, 1024)
 
 
@@ -80,45 +70,28 @@ def refused(error: PictureError) -> ProblemError:
     return ProblemError(415, error.what, error.remedy or "Send a JPEG, PNG, WebP, GIF or TIFF.")
 
 
-def thumbnail(file: BinaryIO, size: int, pixels: int) -> Image.Image:
-    """Upright and in RGB, its longer side at most `size`. pixels: the most the picture may have."""
-    try:
-        image = decode(file, size, max_pixels=pixels)
-    except PictureError as error:
-        raise refused(error) from error
-    image.thumbnail((size, size), Image.Resampling.LANCZOS, reducing_gap=2.0)
-    return image
-
-
-def jpeg(image: Image.Image, quality: int) -> bytes:
-    out = io.BytesIO()
-    image.save(out, "JPEG", quality=quality, progressive=True)
-    return out.getvalue()
-
-
-def for_browser(file: BinaryIO, pixels: int) -> tuple[BinaryIO | bytes, str]:
+def for_browser(file: BinaryIO, decoders: Decoders) -> tuple[BinaryIO | bytes, str]:
     """The file itself and its media type, or a JPEG where browsers can't show it (the file is then closed)."""
     try:
-        with open_picture(file, max_pixels=pixels) as image:
-            if (media_type := SHOWN.get(image.format or "")) is not None:
-                file.seek(0)
-                return file, media_type
-            made = jpeg(upright(image), quality=90)
+        media_type, made = decoders.for_browser(file)
     except PictureError as error:
         file.close()
         raise refused(error) from error
     except BaseException:
         file.close()
         raise
+    if not made:
+        file.seek(0)
+        return file, media_type
     file.close()
-    return made, "image/jpeg"
+    return made, media_type
 
 
 class Thumbnails:
     """Made when asked for; the latest are kept in at most `limit` bytes."""
 
-    def __init__(self, limit: int, pixels: int) -> None:
-        self._limit, self._pixels, self._held = limit, pixels, 0
+    def __init__(self, limit: int, decoders: Decoders) -> None:
+        self._limit, self._decoders, self._held = limit, decoders, 0
         self._kept: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -131,7 +104,10 @@ class Thumbnails:
                 if key in self._kept:
                     self._kept.move_to_end(key)
                     return self._kept[key]
-            made = jpeg(thumbnail(opened.file, size, self._pixels), quality=82)
+            try:
+                made = self._decoders.thumbnail(opened.file, size)
+            except PictureError as error:
+                raise refused(error) from error
         with self._lock:
             if key not in self._kept and len(made) <= self._limit:
                 self._kept[key] = made
