@@ -172,7 +172,7 @@ def index(
         forget: remove what lay in folders that are gone or empty as a whole, which is kept otherwise.
     """
     from vsekit.search.indexing import index as bring_up_to_date
-    from vsekit.search.indexing import place_of
+    from vsekit.search.walk import place_of
 
     given = [Path(source).expanduser() if isinstance(source, str | Path) else source for source in sources]
     place = str(out) if out is not None else place_of(given)

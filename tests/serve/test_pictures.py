@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vsekit.search.items import Item
 from vsekit.data.decoding import PictureError
+from vsekit.search.items import Item
 from vsekit.serve.decoder import thumbnail
 from vsekit.serve.decoders import Decoders
 from vsekit.serve.pictures import Opened, Thumbnails, open_indexed, refused

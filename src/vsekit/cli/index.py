@@ -58,9 +58,8 @@ def index(
     """Index pictures, to search them in words. Again, and only what is new or has changed is read."""
     from vsekit import verbs
     from vsekit.errors import UserError
-    from vsekit.search.indexing import place_of
     from vsekit.search.models import is_model
-    from vsekit.search.walk import source_of
+    from vsekit.search.walk import place_of, source_of
 
     progress = output.progress
     if what[0] == "copy":

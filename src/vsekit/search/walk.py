@@ -238,3 +238,14 @@ def _below(path: str, folder: str) -> bool:
 
 def _slashed(path: str) -> str:
     return path.replace(os.sep, "/")
+
+
+def place_of(sources: Sequence[Path | str | Pairs | Source]) -> str:
+    """Where the index of a single folder goes unless said: inside it; of a collection, into its folder."""
+    from vsekit.search.stores.embedded import INSIDE
+
+    if len(sources) != 1:
+        raise UserError("several folders, and no place for their index", remedy="Name one, e.g. --out photos.index")
+    (source,) = sources
+    first = Path(source.root if isinstance(source, Source | Pairs) else source)
+    return str((first.parent if first.is_file() else first) / INSIDE)
