@@ -56,14 +56,14 @@ class Decoders:
                     worker = self._idle.pop() if self._idle and not fresh else None
                 if worker is None and not fresh:
                     continue
-                with _limited(worker or self._started()) as worker:
-                    with suppress(OSError, ValueError):  # of a pipe that has ended
-                        answer, content = _exchange(worker, file, {**asked, "pixels": self.pixels})
-                        if not answer["last"]:
-                            self._keep(worker)
-                        if "reason" in answer:
-                            raise PictureError(answer["reason"], answer["kind"])
-                        return answer, content
+                # Errors of the two kinds are those of a pipe that has ended.
+                with _limited(worker or self._started()) as worker, suppress(OSError, ValueError):
+                    answer, content = _exchange(worker, file, {**asked, "pixels": self.pixels})
+                    if not answer["last"]:
+                        self._keep(worker)
+                    if "reason" in answer:
+                        raise PictureError(answer["reason"], answer["kind"])
+                    return answer, content
             raise PictureError("its decoder crashed, or took too long", "broken")
 
     def _started(self) -> subprocess.Popen[bytes]:
