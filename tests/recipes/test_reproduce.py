@@ -194,6 +194,15 @@ def test_a_teacher_is_trained_first_and_found_where_it_is(tmp_path: Path) -> Non
         assert "first" in member.before[0].settings.stages
 
 
+def test_an_ensemble_as_the_teacher_of_a_distillation_means_its_members_trained_first(tmp_path: Path) -> None:
+    sets = ["stages.heads.teacher=[runs/flickr8k/best-clean, elsewhere/mine]"]
+    run = Run.of(recipes.find("flickr8k:bow"), tmp_path, sets)
+    names = recipes.find("flickr8k:best-clean").ensemble
+    assert [before.row.name for before in run.before] == names
+    folders = [tmp_path / "flickr8k" / name for name in names]
+    assert run.settings.stages["heads"].teacher == (*folders, Path("elsewhere/mine"))
+
+
 def test_a_teacher_of_ones_own_stays(tmp_path: Path) -> None:
     row = recipes.find("aoq:flickr30k.adapoffquin-bfan-prob")
     run = Run.of(row, tmp_path, ["stages.second.mine.teacher=elsewhere/run"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, OfflineScores
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, OfflineScores, Teaching
 from vsekit.parts import OneOf
 
 #: The files of the folder; a new loss is one more line.
@@ -15,6 +15,7 @@ LOSSES = [
     "max_of_negatives",
     "mvn",
     "instance",
+    "distillation",
     "quadruple_ranking",
     "weighted_sum",
     "switch",
@@ -25,4 +26,4 @@ LOSSES = [
 ]
 LossSettings = Annotated[LossPart, OneOf(LossPart, __name__, "losses", LOSSES)]
 
-__all__ = ["LOSSES", "Loss", "LossContext", "LossInputs", "LossPart", "LossSettings", "OfflineScores"]
+__all__ = ["LOSSES", "Loss", "LossContext", "LossInputs", "LossPart", "LossSettings", "OfflineScores", "Teaching"]

@@ -35,6 +35,21 @@ class OfflineScores:
 
 
 @dataclass(frozen=True)
+class Teaching:
+    """What a teacher makes of the batch: vectors whose inner products are its scores (`distillation`).
+
+    images, captions: (B, E), the teacher's, E as it happens to be (end to end for several teachers).
+    unlabelled: the student's embeddings of U further pictures that have no captions; unlabelled_images: (U, E), the
+        teacher's. Both None where there are none.
+    """
+
+    images: Tensor
+    captions: Tensor
+    unlabelled: Any = None
+    unlabelled_images: Any = None
+
+
+@dataclass(frozen=True)
 class LossInputs:
     """What a training step hands to a loss.
 
@@ -44,6 +59,7 @@ class LossInputs:
     similarity: scores two batches of embeddings, (A, …) × (B, …) → (A, B); for image–image or caption–caption scores.
     epoch: epochs since the stage began, as a fraction that grows every step (curricula).
     offline: only when the loss says it `needs_offline`.
+    teaching: only when the stage has a teacher.
     """
 
     scores: Tensor
@@ -53,6 +69,7 @@ class LossInputs:
     similarity: Callable[[Any, Any], Tensor]
     epoch: float = 0.0
     offline: OfflineScores | None = None
+    teaching: Teaching | None = None
 
 
 @dataclass(frozen=True)
@@ -61,11 +78,13 @@ class LossContext:
 
     n_groups: groups in the training set (the classes of the instance loss); dim: embedding size D.
     group_classes: (n_groups,) int64, the pseudo-category of each group, when the loss asks for `categories`.
+    teacher_dim: E, the size of the teacher's vectors, where the stage has one.
     """
 
     n_groups: int
     dim: int
     group_classes: Tensor | None = None
+    teacher_dim: int | None = None
 
 
 class Loss(nn.Module):
@@ -73,6 +92,7 @@ class Loss(nn.Module):
 
     needs_offline: the training loop must sample offline negatives and fill `LossInputs.offline`.
     needs_vectors: `images` and `captions` must be (B, D) vectors, so set similarities (SCAN, BFAN) won't do.
+    needs_teacher: the stage must name a teacher, and `LossInputs.teaching` holds what it makes of the batch.
     needs_symmetric: scores pictures with pictures and captions with captions, so the similarity must treat both
         sides alike (cosine does; order and set similarities don't).
     sparse_parameters: those whose gradients are sparse, so that a step costs only the rows in use. They need an
@@ -84,6 +104,7 @@ class Loss(nn.Module):
 
     needs_offline: bool = False
     needs_vectors: bool = False
+    needs_teacher: bool = False
     needs_symmetric: bool = False
 
     def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Any]]:

@@ -28,6 +28,7 @@ class Switch(Loss):
         self.switched = epochs == 0
         self.needs_offline = first.needs_offline or then.needs_offline
         self.needs_vectors = first.needs_vectors or then.needs_vectors
+        self.needs_teacher = first.needs_teacher or then.needs_teacher
         self.needs_symmetric = first.needs_symmetric or then.needs_symmetric
 
     def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Any]]:

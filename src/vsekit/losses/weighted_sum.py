@@ -30,6 +30,7 @@ class WeightedSum(Loss):
         self.losses, self.weights = nn.ModuleDict(losses), weights
         self.needs_offline = any(loss.needs_offline for loss in losses.values())
         self.needs_vectors = any(loss.needs_vectors for loss in losses.values())
+        self.needs_teacher = any(loss.needs_teacher for loss in losses.values())
         self.needs_symmetric = any(loss.needs_symmetric for loss in losses.values())
 
     def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Any]]:

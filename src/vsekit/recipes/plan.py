@@ -85,6 +85,8 @@ def _fits(assignment: str, row: Row, referred: bool) -> bool:
     top, *stage = assignment.partition("=")[0].split(".")
     if top != "stages" or not stage:
         return True
+    if stage[1:] == ["teacher"]:
+        return not referred and stage[0] in row.settings["stages"]  # a teacher has no teacher
     return stage[0] in row.settings["stages"] if len(stage) > 1 else not referred
 
 
@@ -97,13 +99,23 @@ def refuse_unknown_stages(sets: Sequence[str], plans: Sequence[Sequence[Plan]]) 
             raise UserError(f"no row here has the stage of --set {path}", remedy=f"The stages are: {there}.")
 
 
-def _paths(settings: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Where settings may refer to another run: (mapping, key)."""
+def _paths(settings: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Where settings may refer to another run: (mapping, key), or (list, place) of a list."""
     for stage in filter(None, settings["stages"].values()):
         if "start" in stage:
             yield stage, "start"
         if stage.get("mine", {}).get("teacher"):
             yield stage["mine"], "teacher"
+        if stage.get("teacher"):
+            teachers = [stage["teacher"]] if isinstance(stage["teacher"], str) else stage["teacher"]
+            stage["teacher"] = [path for teacher in teachers for path in _members(teacher)]
+            yield from ((stage["teacher"], place) for place in range(len(stage["teacher"])))
+
+
+def _members(path: str) -> list[str]:
+    """The runs that `runs/PAPER/ROW` stands for, where the row averages others; else the path alone."""
+    row = _row_at(path)
+    return [f"runs/{row.recipe}/{name}" for name in row.ensemble] if row and row.ensemble else [path]
 
 
 def _row_at(path: str) -> Row | None:

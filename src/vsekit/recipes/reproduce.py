@@ -4,7 +4,8 @@
     OUT/PAPER/ROW-seedN       the same row with another seed
 
 A row whose numbers average several models names them in `ensemble`: other rows of its paper. A path `runs/PAPER/ROW` in a
-row's settings (a teacher to mine with, a model to start from) means the run of that row, which is trained first.
+row's settings (a teacher to mine with or to distil from, a model to start from) means the run of that row, which is
+trained first; as the teacher of a distillation, a row with an ensemble means all its members.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from vsekit.models.model import VSE
 from vsekit.progress import Progress
 from vsekit.training.settings import RunSettings, StageSettings
 from vsekit.training.step import Batch, OfflineBatch
+from vsekit.training.teacher import Teacher
 
 #: How often offline negatives are drawn again when one of their pictures can't be read.
 REDRAWS = 10
@@ -104,6 +105,7 @@ class Collection:
         epoch: float,
         rng: np.random.Generator,
         sampler: OfflineSampler | None = None,
+        teacher: Teacher | None = None,
     ) -> Batch:
         """The pairs of these captions with their pictures."""
         pictures = self.caption_pictures[captions]
@@ -112,7 +114,8 @@ class Collection:
             # A broken picture was replaced by another: its caption must be the other's too.
             captions = np.where(shown == pictures, captions, [self.first_caption[int(p)] for p in shown])
         offline = self._offline(inputs, shown, captions, rng, sampler) if sampler else None
-        return Batch(images, self.train_texts.batch(captions), self.groups[captions], epoch, offline)
+        taught = teacher.batch(inputs, shown, captions, rng) if teacher else None
+        return Batch(images, self.train_texts.batch(captions), self.groups[captions], epoch, offline, taught)
 
     def _offline(
         self,

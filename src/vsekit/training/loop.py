@@ -221,7 +221,7 @@ class Trainer:
         def make(number: int) -> Batch:
             rng = np.random.default_rng((self.settings.seed, stage.index, epoch, number))
             chosen = order[number * size : (number + 1) * size]
-            return self.data.batch(stage.inputs, chosen, epoch + number / n_steps, rng, stage.sampler)
+            return self.data.batch(stage.inputs, chosen, epoch + number / n_steps, rng, stage.sampler, stage.teacher)
 
         with ThreadPoolExecutor(1) as pool:
             ahead = pool.submit(make, first)

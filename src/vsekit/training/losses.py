@@ -14,17 +14,25 @@ from vsekit.models.tower import mean_of_views
 from vsekit.pooling.mean import mean_pool
 from vsekit.training.collection import Collection
 from vsekit.training.settings import StageSettings
+from vsekit.training.teacher import Teacher
 
 
-def build_loss(stage: StageSettings, data: Collection, inputs: ImageInputs, dim: int) -> Loss:
+def build_loss(
+    stage: StageSettings, data: Collection, inputs: ImageInputs, dim: int, teacher: Teacher | None = None
+) -> Loss:
     """The stage's loss for this collection; `inputs` give the features that pseudo-categories cluster."""
     k = stage.loss.categories
     classes = _pseudo_classes(k, data, inputs) if k else None
-    loss = stage.loss.build(LossContext(data.n_groups, dim, classes))
+    loss = stage.loss.build(LossContext(data.n_groups, dim, classes, teacher.dim if teacher else None))
     if loss.needs_offline and stage.mine is None:
         raise UserError(
             f"the loss '{stage.loss.kind}' draws offline negatives, and the stage mines none",
             remedy="Give the stage a mine: section, for example mine: {captions: 300, images: 60}.",
+        )
+    if loss.needs_teacher and teacher is None:
+        raise UserError(
+            f"the loss '{stage.loss.kind}' follows a teacher, and the stage has none",
+            remedy="Name one or several runs, for example teacher: [runs/one, runs/other].",
         )
     return loss
 

@@ -65,6 +65,10 @@ class AugmentSettings(Settings):
     words: float = Field(default=0.0, ge=0, lt=1)
 
 
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, str | Path) else value
+
+
 class StageSettings(Settings):
     """One stage of training.
 
@@ -76,6 +80,8 @@ class StageSettings(Settings):
         weights; or the path of a run or model. What a loss has learned itself goes on as the last stage left it.
     model: changes to the run's model from this stage on; weights with the same name and shape are carried over.
     mine: mine hard negatives first; losses with offline negatives need it.
+    teacher: runs whose mean score the loss `distillation` follows; one path, or a list.
+    unlabelled: so many training pictures without captions are added to each batch, for the teacher to score.
     validate_every: epochs between two validations, where they cost much (set similarities); the last epoch has one.
     early_stop: stop after so many epochs without a better validation rsum.
     """
@@ -93,8 +99,16 @@ class StageSettings(Settings):
     model: dict[str, Any] = {}
     augment: AugmentSettings = AugmentSettings()
     mine: MineSettings | None = None
+    teacher: Annotated[tuple[Path, ...], BeforeValidator(_listed)] | None = Field(default=None, min_length=1)
+    unlabelled: int | None = Field(default=None, ge=1)
     validate_every: int = Field(default=1, ge=1)
     early_stop: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _pictures_to_score(self) -> StageSettings:
+        if self.unlabelled and not self.teacher:
+            raise ValueError("unlabelled pictures are for a teacher to score; name one: teacher: [runs/one]")
+        return self
 
 
 class DataSettings(Settings):

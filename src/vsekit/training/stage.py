@@ -19,6 +19,7 @@ from vsekit.training.parameters import build_optimisers
 from vsekit.training.run import RunFolder
 from vsekit.training.settings import RunSettings, StageSettings
 from vsekit.training.step import Step
+from vsekit.training.teacher import Teacher
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Stage:
     inputs: ImageInputs
     val_inputs: ImageInputs
     sampler: OfflineSampler | None
+    teacher: Teacher | None
     keeps_best: bool
 
     @property
@@ -72,14 +74,20 @@ class Opener:
         if share is not None and not resumed:
             self.progress.say(f"Word vectors were found for {share:.1%} of the vocabulary.")
         inputs, val_inputs = self.data.inputs(model, settings)
-        self.loss = build_loss(settings, self.data, inputs, model.settings.dim)
+        teacher = self._teacher(settings)
+        self.loss = build_loss(settings, self.data, inputs, model.settings.dim, teacher)
         if settings.start in ("previous", "best"):
             carry_over(before, self.loss)
         step = Step(model, self.loss, settings.augment)
         optimisers = build_optimisers(step, settings)
         same = index == 0 or self.settings.model_in(index) == self.settings.model_in(index - 1)
         keeps_best = settings.start == "best" and same
-        return Stage(index, name, settings, step, optimisers, frozen, inputs, val_inputs, sampler, keeps_best)
+        return Stage(index, name, settings, step, optimisers, frozen, inputs, val_inputs, sampler, teacher, keeps_best)
+
+    def _teacher(self, settings: StageSettings) -> Teacher | None:
+        if not settings.teacher:
+            return None
+        return Teacher(settings.teacher, self.data.train, settings.unlabelled or 0, self.progress)
 
     def _sampler(self, name: str, settings: StageSettings, resumed: bool) -> OfflineSampler | None:
         if settings.mine is None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from vsekit.data.augment import disturb_words, drop_regions
 from vsekit.encoders.base import Tokens
 from vsekit.errors import UserError
-from vsekit.losses.base import Loss, LossInputs, OfflineScores
+from vsekit.losses.base import Loss, LossInputs, OfflineScores, Teaching
 from vsekit.models.model import VSE
 from vsekit.parts import Sets
 from vsekit.training.settings import AugmentSettings
@@ -28,6 +28,17 @@ class OfflineBatch:
 
 
 @dataclass
+class TeacherBatch:
+    """The teacher's vectors of the batch's images and captions, (B, E); further pictures without captions, and the
+    teacher's vectors of those, (U, E)."""
+
+    images: Tensor
+    captions: Tensor
+    unlabelled: Tensor | Sets | None = None
+    unlabelled_images: Tensor | None = None
+
+
+@dataclass
 class Batch:
     """Pair b is image b with caption b; `groups` numbers groups of the training collection."""
 
@@ -36,6 +47,7 @@ class Batch:
     groups: Tensor
     epoch: float
     offline: OfflineBatch | None = None
+    teacher: TeacherBatch | None = None
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -78,11 +90,16 @@ class Step(nn.Module):
             similarity=model.similarity,
             epoch=batch.epoch,
             offline=cast(OfflineScores, Offline(model, batch.offline, images, captions)) if batch.offline else None,
+            teaching=self._teaching(batch.teacher) if batch.teacher else None,
         )
         loss, logs = self.loss(inputs)
         if branch is None:
             return loss, logs
         return loss + branch, {**logs, "ranking": loss.detach(), "captions": branch.detach()}
+
+    def _teaching(self, teacher: TeacherBatch) -> Teaching:
+        further = None if teacher.unlabelled is None else self.model.embed_images(teacher.unlabelled)
+        return Teaching(teacher.images, teacher.captions, further, teacher.unlabelled_images)
 
     def _augmented(self, sets: Sets, tokens: Tokens | Sets) -> tuple[Sets, Tokens | Sets]:
         if self.augment.regions:
