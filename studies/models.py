@@ -1,6 +1,8 @@
-"""The rows of recipes/flickr8k.yaml, trained where they are not yet, and measured; docs/study.md shows the results.
+"""The rows of recipes/flickr8k.yaml or coco.yaml, trained where they are not yet, and measured; docs/study.md and docs/coco.md
+show the results.
 
     python -m studies.models --data flickr8k [--out runs] [ROW …]
+    python -m studies.models --recipe coco --data coco [--out runs] [ROW …]
 
 Also without querybanks; of an ensemble, what it loses without each of its members, and a gallery of its retrievals.
 """
@@ -31,7 +33,7 @@ from vsekit.progress import Progress
 from vsekit.recipes.plan import Plan
 from vsekit.recipes.reproduce import Collections, Reproduced, reproduce
 
-RESULTS = Path(__file__).parent / "results" / "flickr8k-models"
+RESULTS = Path(__file__).parent / "results"
 #: Queries of each kind in a gallery, and answers of each.
 QUERIES, ANSWERS = 4, 3
 #: Of the querybank, to see how much depends on it.
@@ -100,14 +102,15 @@ def main() -> None:
         prog="python -m studies.models", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", help="only these rows")
-    parser.add_argument("--data", type=Path, required=True, help="Flickr8k in Karpathy's JSON, with the pictures")
+    parser.add_argument("--recipe", choices=["flickr8k", "coco"], default="flickr8k")
+    parser.add_argument("--data", type=Path, required=True, help="the collection in Karpathy's JSON, with the pictures")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="where runs go")
     options = parser.parse_args()
     keep_freed_memory()
-    for row in recipes.rows("flickr8k"):
+    for row in recipes.rows(options.recipe):
         if not options.rows or row.name in options.rows:
             (result,) = reproduce([row.id], options.data, options.out, progress=Progress())
-            write_json(RESULTS / f"{row.name}.json", measured(result, options.data))
+            write_json(RESULTS / f"{options.recipe}-models" / f"{row.name}.json", measured(result, options.data))
 
 
 if __name__ == "__main__":

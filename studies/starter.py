@@ -1,4 +1,4 @@
-"""Makes the starter model that comes with vsekit: teachers and a student on Flickr8k and COCO, kept at half precision with its card.
+"""Makes the starter model that comes with vsekit: teachers and a student on Flickr8k and COCO; half precision, with its card.
 
     python -m studies.both --flickr8k DIR --coco DIR
     python -m studies.starter --flickr8k DIR --coco DIR [--only NAME …]
@@ -40,12 +40,13 @@ COLLECTIONS = ("flickr8k", "coco")
 NOTE = """
 ## What to know
 
-- **It is a starter**: small, fast on a CPU, trained on {pictures:,} everyday photographs: people, animals, streets, rooms, meals, sports. It
-  knows little of documents, screenshots, products, faces or anything not in such photographs.
-- **Training data**: Flickr8k (Hodosh, Young and Hockenmaier 2013) and a quarter of COCO (Lin et al. 2014), of both Karpathy's training
-  split. The photographs belong to their Flickr users and were given for research and education; none is in this package.
+- **It is a starter**: small, fast on a CPU, trained on {pictures:,} everyday photographs: people, animals, streets, rooms, meals,
+  sports. It knows little of documents, screenshots, products, faces or anything not in such photographs.
+- **Training data**: Flickr8k (Hodosh, Young and Hockenmaier 2013) and a quarter of COCO (Lin et al. 2014), of both Karpathy's
+  training split. The photographs belong to their Flickr users and were given for research and education; none is in this package.
   Whether a model trained on them may serve your purpose is for you to decide.
-- **How it learned**: from the captions, and from the scores of {teachers} teachers trained on the same photographs (`distillation`).
+- **How it learned**: from the captions, and from the scores of {teachers} teachers trained on the same photographs
+  (`distillation`).
 - **Encoders**: EfficientNet-lite0 and lite2 (ImageNet; Apache-2.0) and MiniLM (MIT), read from their pip packages. MiniLM
   was trained on pairs of sentences, captions of COCO and Flickr30K among them, and Flickr30K contains Flickr8k's pictures: the
   figures lean to the good side.
@@ -55,6 +56,12 @@ NOTE = """
 |---|---|---|---|---|---|---|---|
 {rows}
 """
+
+
+def runs() -> dict[str, Any]:
+    """All runs of studies/starter.yaml by name, the teachers first."""
+    study = yaml.safe_load((HERE / "starter.yaml").read_text(encoding="utf-8"))
+    return study["teachers"] | {name: study[name] for name in ("student", "clean")}
 
 
 def settings_of(run: dict[str, Any], teachers: list[Path]) -> RunSettings:
@@ -117,16 +124,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     keep_freed_memory()
-    study = yaml.safe_load((HERE / "starter.yaml").read_text(encoding="utf-8"))
-    teachers = [options.runs / name for name in study["teachers"]]
+    study = runs()
+    names = [name for name in study if name not in ("student", "clean")]
+    teachers = [options.runs / name for name in names]
     progress = Progress()
     pairs = both(options.flickr8k, options.coco, settings_of(study["student"], teachers), progress)
     if options.measure:
         report(options.name, [options.measure], pairs)
         return
-    runs = study["teachers"] | {name: study[name] for name in ("student", "clean")}
-    for name in options.only or [*study["teachers"], "student"]:
-        train(settings_of(runs[name], teachers), pairs, options.runs / name, resume=True, progress=progress)
+    for name in options.only or [*names, "student"]:
+        train(settings_of(study[name], teachers), pairs, options.runs / name, resume=True, progress=progress)
         report(name, [options.runs / name], pairs)
     if not options.only:
         report("teachers", teachers, pairs)
