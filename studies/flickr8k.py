@@ -25,9 +25,10 @@ from vsekit.progress import QUIET, Progress
 HERE = Path(__file__).parent
 
 
-def main() -> None:
+def main(name: str = "flickr8k", description: str | None = __doc__) -> None:
+    """name: of the matrix, its module and its folder of results."""
     parser = argparse.ArgumentParser(
-        prog="python -m studies.flickr8k", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=f"python -m studies.{name}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", nargs="*", metavar="RUN", help="only these configurations, and what they need")
     parser.add_argument("--data", type=Path, help="Flickr8k: dataset_flickr8k.json, or its folder")
@@ -39,7 +40,7 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="only write docs/study.md")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    study = Study(HERE / "flickr8k.yaml", HERE / "results" / "flickr8k", options.work)
+    study = Study(HERE / f"{name}.yaml", HERE / "results" / name, options.work)
     try:
         if not options.render and options.data is None:
             raise UserError("where is Flickr8k?", field="--data", remedy="Give --data, or --render to write the page.")
@@ -54,11 +55,12 @@ def main() -> None:
                 options.runs,
                 options.data,
                 options.workers,
-                "studies.flickr8k",
+                f"studies.{name}",
                 Progress(),
                 word_vectors=options.word_vectors,
             )
-        render(study, HERE.parent / "docs")
+        if name == "flickr8k":
+            render(study, HERE.parent / "docs")
     except UserError as error:
         sys.exit(f"{error}")
 

@@ -114,3 +114,13 @@ def test_every_run_of_the_flickr8k_study_has_sound_settings_and_every_claim_name
     for claim in study.content["claims"]:
         named = [claim[key] for key in ("better", "than", "overtakes", "first", "faster", "same", "as") if key in claim]
         assert set(named + claim.get("beyond", [])) <= set(study.content["runs"])
+
+
+def test_the_plan_at_convergence_names_runs_that_exist_and_every_run_stops_when_it_no_longer_rises(tmp_path):
+    folder = Path(__file__).parents[2] / "studies"
+    study = Study(folder / "converged.yaml", tmp_path, tmp_path)
+    for claim in study.content["claims"]:
+        assert {claim["better"], claim["than"]} <= study.content["runs"].keys()
+    for run in study.runs.values():
+        stage = RunSettings.model_validate(run.settings).stages["main"]
+        assert (stage.early_stop, stage.epochs, run.settings["model"]["dim"]) == (3, 30, 1024)
