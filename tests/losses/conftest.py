@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from vsekit.losses import LossInputs, OfflineScores
+from vsekit.losses import LossInputs, OfflineScores, Teaching
 
 Make = Callable[..., LossInputs]
 
@@ -30,6 +30,12 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     return torch.nn.functional.normalize(a, dim=1) @ torch.nn.functional.normalize(b, dim=1).T
 
 
+def taught(groups: Tensor) -> Teaching:
+    """A teacher to whom all images of a group are one, and all its captions."""
+    table = torch.randn(2, 8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return Teaching(table[0][groups % 8], table[1][groups % 8])
+
+
 @pytest.fixture
 def make() -> Make:
     """Random float64 inputs for given groups; scores and offline scores are leaves with gradients."""
@@ -41,7 +47,7 @@ def make() -> Make:
         captions.requires_grad_()
         scores = cosine(images, captions).detach().requires_grad_()
         offline = OfflineScores(*(torch.rand(len(groups), dtype=torch.float64).requires_grad_() for _ in range(4)))
-        return LossInputs(scores, groups, images, captions, cosine, epoch, offline)
+        return LossInputs(scores, groups, images, captions, cosine, epoch, offline, taught(groups))
 
     return make
 

@@ -25,7 +25,7 @@ def loop(scores: Tensor, teacher: Tensor, tau: float, teacher_tau: float) -> Ten
     return total
 
 
-def taught(inputs, seed: int = 1, dim: int = 6, unlabelled: int = 0):
+def with_teacher(inputs, seed: int = 1, dim: int = 6, unlabelled: int = 0):
     """The inputs with a random teacher of another size."""
     torch.manual_seed(seed)
     size = len(inputs.groups)
@@ -44,7 +44,7 @@ def test_by_hand_for_two_pairs():
 
 
 def test_it_is_the_kl_of_every_row_and_column(groups, make, agree):
-    inputs = taught(make(groups))
+    inputs = with_teacher(make(groups))
     value, logs = DistillationSettings(temperature=0.5, teacher_temperature=2.0).build(CONTEXT)(inputs)
     teacher = inputs.teaching.images @ inputs.teaching.captions.T
     agree(value, loop(inputs.scores, teacher, 0.5, 2.0), inputs.scores)
@@ -68,13 +68,13 @@ def test_a_student_that_scores_as_its_teacher_has_nothing_to_learn(make):
 
 
 def test_groups_are_not_read(make):
-    inputs = taught(make(torch.arange(4)))
+    inputs = with_teacher(make(torch.arange(4)))
     loss = DistillationSettings().build(CONTEXT)
     assert loss(inputs)[0] == loss(dataclasses.replace(inputs, groups=torch.zeros(4, dtype=torch.int64)))[0]
 
 
 def test_pictures_without_captions_are_further_rows(make, agree):
-    inputs = taught(make(torch.arange(3)), unlabelled=2)
+    inputs = with_teacher(make(torch.arange(3)), unlabelled=2)
     value, _ = DistillationSettings(temperature=0.5).build(CONTEXT)(inputs)
     further = inputs.teaching.unlabelled
     scores = torch.cat([inputs.scores, inputs.similarity(further, inputs.captions)])
@@ -84,7 +84,7 @@ def test_pictures_without_captions_are_further_rows(make, agree):
 
 
 def test_regression_is_the_mean_squared_distance_of_both_sides(make):
-    inputs = taught(make(torch.arange(3)), dim=4)
+    inputs = with_teacher(make(torch.arange(3)), dim=4)
     without, _ = DistillationSettings().build(CONTEXT)(inputs)
     value, logs = DistillationSettings(regression=0.5).build(CONTEXT)(inputs)
     pairs = [(inputs.images, inputs.teaching.images), (inputs.captions, inputs.teaching.captions)]

@@ -102,10 +102,10 @@ def test_pictures_without_captions_are_drawn_for_the_teacher_and_a_resumed_run_i
 
     from vsekit.training import loop
 
-    def killed(self, stage, epoch):
-        if epoch == 1:
+    def killed(*given):
+        if given[-1] == 1:  # the epoch
             raise Stop
-        return epochs(self, stage, epoch)
+        return epochs(*given)
 
     epochs = loop.Trainer._epoch
     with pytest.MonkeyPatch.context() as patch:
