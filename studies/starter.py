@@ -20,8 +20,8 @@ import yaml
 from studies.both import both, of
 from vsekit import recipes
 from vsekit.data.pairs import Pairs
-from vsekit.evaluation.metrics import Metrics
 from vsekit.evaluation.meeting import embedded, model_scorer
+from vsekit.evaluation.metrics import Metrics
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.scorers import Average
 from vsekit.files import write_json, write_text
@@ -65,10 +65,12 @@ def runs() -> dict[str, Any]:
 
 
 def settings_of(run: dict[str, Any], teachers: list[Path]) -> RunSettings:
-    """The row with the changes; a distilling stage gets its teachers."""
+    """The row with the changes; a distilling stage gets its teachers, and starts from one of them where `start` names it."""
     settings = merged(recipes.find(f"flickr8k:{run['row']}").settings, run["change"])
     if "distillation" in str(settings["stages"]["heads"]["loss"]):
         settings["stages"]["heads"]["teacher"] = [str(teacher) for teacher in teachers]
+    if "start" in run:
+        settings["stages"]["heads"]["start"] = str(next(path for path in teachers if path.name == run["start"]))
     return RunSettings.model_validate(settings)
 
 

@@ -54,14 +54,14 @@ def test_a_training_picture_that_is_a_validation_picture_of_the_other_collection
 
 def test_only_a_distilling_run_has_teachers():
     study = starter.runs()
-    teachers = [Path("a"), Path("b")]
+    teachers = [Path("a/minilm"), Path("a/bow")]
     for name, run in study.items():
         stage = starter.settings_of(run, teachers).stages["heads"]
         assert (stage.teacher == tuple(teachers)) == (name in ("student", "clean"))
 
 
 def test_the_starter_indexes_at_the_cost_of_flickr8ks():
-    student = starter.settings_of(starter.runs()["student"], [Path("a")]).model
+    student = starter.settings_of(starter.runs()["student"], [Path("a/minilm")]).model
     before = recipes.load_settings("flickr8k:starter").model
     assert student.image == before.image
     assert student.dim == before.dim
