@@ -27,7 +27,7 @@ SPLITS = ("train",) * 7 + ("restval",) + ("val",) * 4
 WORDS = ("red", "green", "blue", "black", "white", "pink", "dog", "cat", "boat", "tree", "car", "hat")
 BATCH = 8  # two steps an epoch: seven or eight pictures with two captions each
 BERT = "tiny-bert"
-#: Stands for another run: a teacher to mine with, or a model to start from.
+#: Stands for another run: a teacher to mine with or to distil from, or a model to start from.
 TEACHER = "another-run"
 #: One caption a picture makes one step an epoch, so such stages have two epochs.
 TWICE = object()
@@ -42,7 +42,7 @@ PIXEL_ENCODERS = ("timm_vision", "transformers_vision", "efficientnet_lite", "sm
 
 def shrunk(value: Any, key: str = "") -> Any:
     """Settings with the same parts, small enough to train in a moment, and without files they would need."""
-    if isinstance(value, list):
+    if isinstance(value, list) and key != "teacher":
         return [shrunk(item) for item in value]
     if isinstance(value, dict):
         if value.get("kind") in PIXEL_ENCODERS:
@@ -62,7 +62,7 @@ def shrunk(value: Any, key: str = "") -> Any:
         return max(8, value // 64)
     if type(value) is int and key in FIXED:
         return FIXED[key]
-    if key in ("start", "teacher") and value not in ("previous", "best", "scratch"):
+    if key in ("start", "teacher") and value not in (None, "previous", "best", "scratch"):
         return TEACHER
     return {"word_vectors": None, "seed": 0}.get(key, value)
 
@@ -120,7 +120,7 @@ def collection(folder: Path, image: dict[str, Any]) -> Pairs:
 def teacher(settings: RunSettings) -> RunSettings:
     """The same model, trained for a moment with a loss that needs no other run."""
     stage = next(iter(settings.stages.values()))
-    alone = stage.model_copy(update={"start": "previous", "mine": None, "loss": MaxOfHingesSettings()})
+    alone = stage.model_copy(update={"start": "previous", "mine": None, "teacher": None, "loss": MaxOfHingesSettings()})
     return settings.model_copy(update={"stages": {"first": alone}})
 
 
@@ -177,6 +177,8 @@ def test_the_row_trains(
     settings = RunSettings.model_validate(ROWS[row])
     pairs = collection(workplace, ROWS[row]["model"]["image"])
     if TEACHER in str(ROWS[row]):
+        if (workplace / BERT).is_dir():
+            (tmp_path / BERT).symlink_to(workplace / BERT)
         monkeypatch.chdir(tmp_path)
         loop.train(teacher(settings), pairs, tmp_path / TEACHER, device="cpu")
         movements.forget()
