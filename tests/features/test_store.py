@@ -370,7 +370,7 @@ def test_what_cannot_be_stored_is_refused_before_the_work(
     with pytest.raises(UserError, match="unique"):
         extract(encoder(), SPEC, [pictures[0], pictures[0]], view(), tmp_path / "twice")
     monkeypatch.setattr(features.shutil, "disk_usage", lambda _: type("", (), {"free": 100}))
-    with pytest.raises(UserError, match=r"the features take \d+ bytes, and 100 bytes are free"):
+    with pytest.raises(UserError, match="100 bytes are free"):
         extract(encoder(), SPEC, pictures, view(), tmp_path / "full")
 
 
