@@ -42,8 +42,10 @@ def read(
     images: Path | str | None = None,
     columns: Mapping[str, str] | None = None,
     features: Path | str | None = None,
+    strict: bool = False,
+    progress: Progress = QUIET,
 ) -> Pairs:
-    """Reads a collection, or some splits of it.
+    """Reads a collection, or some splits of it. What can't be used is set aside; `vsekit.data.clean` says what.
 
     >>> pairs = vsekit.read("catalogue.csv", columns={"caption": "title"})              # doctest: +SKIP
     >>> pairs.splits                                                                    # doctest: +SKIP
@@ -55,11 +57,13 @@ def read(
         images: the folder with the pictures, where it is not beside the file.
         columns: which column of a table holds what, by role.
         features: a folder made by `vse features`, in place of the pictures.
+        strict: the first problem is an error instead.
     """
     from vsekit.features.reading import Reading
 
     paths = [None if path is None else Path(path) for path in (images, features)]
-    return Reading(Path(data), format, paths[0], dict(columns) if columns else None, paths[1]).pairs(*splits)
+    found = Reading(Path(data), format, paths[0], dict(columns) if columns else None, paths[1], strict, progress)
+    return found.pairs(*splits)
 
 
 def train(
@@ -101,8 +105,11 @@ def train(
         reading = _reading(data)
         wanted = settings.data
         restval = ["restval"] if wanted.restval else []
-        pairs = reading.pairs(*((wanted.train, wanted.val, *restval) if reading.features else ()))
+        clean = reading.clean(progress)
+        pairs = reading.pairs(*((wanted.train, wanted.val, *restval) if reading.features else ()), clean=clean)
         store = reading.store
+        if resume or not Path(out).exists():
+            clean.write(Path(out))
         source |= {"data": str(reading.data), "features": str(reading.features) if reading.features else None}
     out = Path(out)
     texts = None if text_features is None else Path(text_features)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from PIL import Image
 from vsekit.data.check import check
 from vsekit.data.readers import read
 from vsekit.errors import UserError
+from vsekit.progress import Bar, Progress
 
 
 @pytest.fixture
@@ -223,11 +225,36 @@ def test_the_text_groups_repeated_problems(photo, table):
     assert text.endswith("9 errors, 0 warnings")
 
 
-def test_progress_ends_at_the_number_of_pictures(photo, table):
+class Told(Progress):
+    """Keeps what is said and how far bars came, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def say(self, text):
+        self.calls.append(text)
+
+    @contextmanager
+    def bar(self, name, unit=""):
+        yield Bar(lambda done, total, note: self.calls.append((done, total)))
+
+
+def test_what_is_cheap_to_find_is_said_before_any_picture_is_decoded(tmp_path, photo, table):
     photo("a.jpg", 1), photo("b.jpg", 2)
-    calls = []
-    check(table("a.jpg,A dog.,train", "b.jpg,A cat.,train"), workers=1, progress=lambda *done: calls.append(done))
-    assert calls == [(1, 2), (2, 2)]
+    (tmp_path / "c.jpg").write_text("no picture")
+    told = Told()
+    check(table("a.jpg,A dog.,train", "b.jpg,,train", "c.jpg,A cow.,val"), workers=1, progress=told)
+    first, *decoded = told.calls
+    assert "1 × empty-caption, 1 × missing or broken pictures" in first
+    assert decoded == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_nothing_is_said_of_a_sound_collection(photo, table):
+    photo("a.jpg", 1), photo("b.jpg", 2)
+    told = Told()
+    check(table("a.jpg,A dog.,train", "b.jpg,A cat.,train"), workers=1, progress=told)
+    assert told.calls == [(1, 2), (2, 2)]
 
 
 def test_a_missing_picture_with_many_captions_is_listed_once(table):

@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 from vsekit.cli import app
-from vsekit.cli.options import Columns, Format, Images, Json, Quiet, columns_dict, examples, print_json
+from vsekit.cli.groups import grouped
+from vsekit.cli.options import CollectionOptions, OutputOptions, Quiet, examples, print_json
+
+Restval = Annotated[bool, typer.Option("--restval", help="Fold COCO's restval into train.")]
 
 data_app = typer.Typer(help="Look at a collection of captioned pictures, or generate one.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
@@ -17,36 +20,54 @@ app.add_typer(data_app, name="data")
 @data_app.command(
     epilog=examples("vse data check flickr8k", "vse data check shop.csv --columns image=photo,caption=title")
 )
+@grouped
 def check(
     path: Annotated[Path, typer.Argument(help="A collection: a file or a folder.")],
-    format: Format = None,
-    images: Images = None,
-    columns: Columns = None,
-    restval: Annotated[bool, typer.Option("--restval", help="Fold COCO's restval into train.")] = False,
+    reading: CollectionOptions,
+    output: OutputOptions,
+    restval: Restval = False,
     pictures: Annotated[bool, typer.Option("--pictures/--no-pictures", help="Decode every picture.")] = True,
-    json: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Say what is in a collection and all that is wrong with it. Exit code 2 when something is."""
     from vsekit.data.check import check as run
-    from vsekit.progress import Progress
 
-    with Progress(quiet=quiet).bar("Checking", "pictures") as bar:
-        report = run(
-            path,
-            format=format,
-            images=images,
-            columns=columns_dict(columns),
-            restval=restval,
-            pictures=pictures,
-            progress=bar,
-        )
-    if json:
+    report = run(path, **reading.given, restval=restval, pictures=pictures, progress=output.progress)
+    if output.json:
         print_json(report.to_dict())
     else:
         typer.echo("\n".join(report.lines()))
     if not report.ok:
         raise typer.Exit(2)
+
+
+@data_app.command(
+    epilog=examples(
+        "vse data clean catalogue.csv --out clean",
+        "vse train --data clean/collection.csv --out runs/catalogue",
+    )
+)
+@grouped
+def clean(
+    path: Annotated[Path, typer.Argument(help="A collection: a file or a folder.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write: collection.csv, skipped.csv.")],
+    reading: CollectionOptions,
+    output: OutputOptions,
+    restval: Restval = False,
+) -> None:
+    """Write a collection again without what is wrong with it, with splits, and a list of what was set aside."""
+    from vsekit.data.clean import read_clean
+    from vsekit.data.written import write_collection
+    from vsekit.features.cache import cache_folder
+
+    kept = cache_folder() / "looks"
+    found = read_clean(path, **reading.given, restval=restval, kept=kept, progress=output.progress)
+    table, skipped = write_collection(found.pairs, out), found.write(out)
+    if output.json:
+        print_json({"table": str(table), "skipped": str(skipped) if skipped else None, **found.to_dict()})
+        return
+    counts = ", ".join(f"{name} {count}" for name, count in found.pairs.splits.items())
+    typer.echo(f"{table}: {len(found.pairs.pictures)} pictures ({counts}), {len(found.pairs.captions)} captions")
+    typer.echo("\n".join([*found.lines(), *([f"What was set aside, and why: {skipped}"] if skipped else [])]))
 
 
 @data_app.command(epilog=examples("vse data scenes --out scenes --train 3000 --val 300 --test 300 --seed 0"))

@@ -94,10 +94,16 @@ class CollectionOptions:
     images: Images = None
     columns: Columns = None
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """As arguments of readers."""
+        return {"format": self.format, "images": self.images, "columns": columns_dict(self.columns)}
+
     def of(self, data: Path) -> Reading:
         from vsekit.features.reading import Reading
+        from vsekit.progress import Progress
 
-        return Reading(data, self.format, self.images, columns_dict(self.columns))
+        return Reading(data, self.format, self.images, columns_dict(self.columns), notes=Progress())
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +50,9 @@ def train(
         typer.Option("--text-features", help="Token features of the captions made by vse features transformer."),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Same as --set seed=N.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first problem of the collection, instead of setting it aside.")
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html about the validation split.")
     ] = True,
@@ -59,7 +62,7 @@ def train(
 
     end = verbs.train(
         recipe,
-        reading.of(data),
+        replace(reading.of(data), strict=strict),
         out,
         sets=[*(sets or []), *([f"seed={seed}"] if seed is not None else [])],
         text_features=text_features,

@@ -7,7 +7,7 @@ import os
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from vsekit.data.decoding import PictureError, open_picture, upright, upright_size
+from vsekit.data.glance import glances
 from vsekit.data.pairs import Pairs, Picture
 from vsekit.data.readers import detect
 from vsekit.data.readers.base import Options
 from vsekit.data.readers.build import report_missing
 from vsekit.data.readers.problems import Place, Problem, Problems
+from vsekit.progress import QUIET, Progress
 
 TINY = 16  # pixels on the shorter side
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -114,7 +116,7 @@ def check(
     images: Path | str | None = None,
     pictures: bool = True,
     workers: int = 2,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = QUIET,
 ) -> Report:
     """Reads a collection to its end and reports everything that is wrong with it.
 
@@ -122,7 +124,7 @@ def check(
         path, format, restval, columns, images: as in `vsekit.data.readers.read`.
         pictures: decode every picture; otherwise only see that the files exist.
         workers: threads that decode.
-        progress: called with (done, total) pictures.
+        progress: told what the text and the headers of the pictures show, before all of them are decoded.
 
     Raises UserError only when there is no collection at `path`.
     """
@@ -136,6 +138,8 @@ def check(
 
     _check_captions(pairs, problems)
     _check_groups(pairs, problems)
+    if pictures:
+        _say_first(pairs, problems, progress)
     digests = _check_pictures(pairs, problems, pictures, workers, progress)
     if pairs.features is not None:
         digests.update(_check_features(pairs, problems))
@@ -219,13 +223,17 @@ def _check_pictures(
     problems: Problems,
     decode: bool,
     workers: int,
-    progress: Callable[[int, int], None] | None,
+    progress: Progress,
 ) -> dict[int, bytes]:
     """Reports missing, broken and tiny pictures. Returns a digest of the bytes of each readable picture, by index."""
     todo = [i for i, picture in enumerate(pairs.pictures) if picture.path is not None]
     reported = {problem.at for problem in problems if problem.kind == "missing-image"}
     digests: dict[int, bytes] = {}
-    with ThreadPoolExecutor(max(workers, 1)) as pool, warnings.catch_warnings():
+    with (
+        ThreadPoolExecutor(max(workers, 1)) as pool,
+        warnings.catch_warnings(),
+        progress.bar("Checking", "pictures") as bar,
+    ):
         warnings.simplefilter("ignore")  # Pillow's remarks on odd but readable files
         looks = pool.map(partial(_look, decode=decode), (pairs.pictures[i] for i in todo))
         for done, (i, (digest, kind, what)) in enumerate(zip(todo, looks), start=1):
@@ -240,9 +248,19 @@ def _check_pictures(
             elif kind == "tiny-image":
                 remedy = "Look whether it is a thumbnail or a placeholder."
                 problems.add(kind, f"the picture '{picture.id}' is {what}", at, remedy=remedy, severity="warning")
-            if progress is not None:
-                progress(done, len(todo))
+            bar(done, len(todo))
     return digests
+
+
+def _say_first(pairs: Pairs, problems: Problems, progress: Progress) -> None:
+    """What can be told in a second or two: decoding every picture may take minutes, and who waits may want to stop."""
+    kinds = Counter(problem.kind for problem in problems if problem.severity == "error")
+    if any(picture.path is not None for picture in pairs.pictures):
+        bad = sum(why is not None for why in glances(pairs.pictures))
+        kinds.update({"missing or broken pictures": bad} if bad else {})
+    if kinds:
+        listed = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+        progress.say(f"At first sight: {listed}. Now decoding every picture.")
 
 
 def _look(picture: Picture, decode: bool) -> tuple[bytes | None, str | None, str]:

@@ -5,6 +5,7 @@ model/          the best snapshot, complete in itself
 metrics.jsonl   a line a step and a line a validation; the same bytes whenever the run is repeated
 timings.jsonl   seconds and pairs/s, and CPU seconds of training and validation, which are never the same twice
 state/          for exact resume
+skipped.csv     what of the collection was set aside, and why; written before training
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, BinaryIO, TextIO
 
 import yaml
 
+from vsekit.data.clean import SKIPPED
 from vsekit.errors import UserError
 from vsekit.files import remove_left_over, write_text
 from vsekit.training.settings import RunSettings
@@ -49,7 +51,7 @@ class RunFolder:
                     remedy="Add --resume to go on with it, or choose another --out.",
                 )
             self._same(_read_config(config), self.content, config)
-        elif path.exists() and any(file.name != LOCK for file in path.iterdir()):
+        elif path.exists() and any(file.name not in (LOCK, SKIPPED) for file in path.iterdir()):
             raise UserError("this folder is not empty and holds no run", file=path, remedy="Choose another --out.")
 
     def create(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vsekit.data.pairs import Pairs
+from vsekit.data.readers.encodings import decoded
 from vsekit.data.readers.problems import Place, Problems
 from vsekit.errors import UserError
 
@@ -99,17 +100,15 @@ def sniff(path: Path, size: int = 1 << 16) -> str:
 
 
 def read_text(path: Path, problems: Problems) -> str:
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
+    text, foreign = decoded(path.read_bytes())
+    for line, byte, encoding in foreign:
         problems.add(
             "encoding",
-            f"the byte 0x{data[error.start]:02x} is not UTF-8",
-            Place(path, data.count(b"\n", 0, error.start) + 1),
-            remedy=f"Convert the file, for example: iconv -f latin1 -t utf-8 '{path.name}' > utf8-{path.name}",
+            f"the byte 0x{byte:02x} is not UTF-8 but {encoding}",
+            Place(path, line),
+            remedy=f"Convert the file, for example: iconv -f {encoding} -t utf-8 '{path.name}' > utf8-{path.name}",
         )
-        return data.decode("utf-8-sig", errors="replace")
+    return text
 
 
 def read_lines(path: Path, problems: Problems) -> list[str]:

@@ -150,6 +150,7 @@ class Builder:
         if not self._pictures and not self._problems:
             self._problems.add("empty", "there are no pictures in this collection", Place(self._root))
         if self._hashed:
+            self._problems.without_split.update(self._index[id] for id in self._hashed)
             self._problems.add(
                 "hash-split",
                 f"{len(self._hashed)} pictures name no split; a hash of their group gave train, val, test (80/10/10)",

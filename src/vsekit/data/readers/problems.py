@@ -56,7 +56,7 @@ class Problems(list[Problem]):
         tolerate: kinds of errors that are gathered even so.
 
     It also keeps where each picture and caption was read (in the order of `Pairs.pictures` and `.captions`), so that
-    what only shows later, such as a missing file, can still be told with its line.
+    what only shows later, such as a missing file, can still be told with its line; and which pictures named no split.
     """
 
     def __init__(self, *, strict: bool = True, tolerate: Collection[str] = ()) -> None:
@@ -64,6 +64,7 @@ class Problems(list[Problem]):
         self.strict, self.tolerate = strict, tolerate
         self.picture_places: list[Place] = []
         self.caption_places: list[Place] = []
+        self.without_split: set[int] = set()
 
     def add(self, kind: str, what: str, at: Place, *, remedy: str | None = None, severity: Severity = "error") -> None:
         problem = Problem(kind, what, at, remedy, severity)
@@ -72,11 +73,11 @@ class Problems(list[Problem]):
         self.append(problem)
 
     @contextmanager
-    def catching(self) -> Iterator[None]:
+    def catching(self, kind: str = "unreadable") -> Iterator[None]:
         """A `UserError` in the block is one more problem, so that the rest of the collection is still read."""
         try:
             yield
         except UserError as error:
             if self.strict:
                 raise
-            self.add("unreadable", error.what, Place(error.file, error.line, error.field), remedy=error.remedy)
+            self.add(kind, error.what, Place(error.file, error.line, error.field), remedy=error.remedy)

@@ -165,7 +165,7 @@ def _rows(file: Path, problems: Problems) -> Iterator[Row]:
         case ".jsonl":
             for i, line in enumerate(read_text(file, problems).split("\n"), start=1):
                 if line.strip():
-                    with problems.catching():
+                    with problems.catching("bad-row"):
                         yield from _object(parse_json(line, Place(file, i)), Place(file, i), problems)
         case suffix:
             yield from _csv_rows(file, "\t" if suffix == ".tsv" else None, problems)
