@@ -139,6 +139,16 @@ def test_recipes_print_every_row_with_published_numbers() -> None:
     assert {row["paper"] for row in rows} >= {"vsepp", "convse", "dual_path", "aoq", "vse_2ad"}
 
 
+def test_recipes_in_a_pipe_are_whole_lines_with_a_description_and_can_be_searched() -> None:
+    header, *lines = vse("recipes", "hard", "negatives", "--dataset", "flickr30k").stdout.splitlines()
+    assert header.startswith("row ")
+    found = next(line for line in lines if line.startswith("vsepp:3.11 "))
+    assert "38.6/64.6/74.6" in found
+    assert "hard negatives (max of hinges)" in found
+    assert all(" flickr30k" in line for line in lines)
+    assert "no row has all of that: zeppelin" in vse("recipes", "zeppelin", code=2).stderr
+
+
 def test_scenes_are_written_checked_and_refused_where_something_else_is(tmp_path: Path) -> None:
     out = tmp_path / "scenes"
     vse("data", "scenes", "--out", out, "--train", "6", "--val", "2", "--test", "2", "--quiet")

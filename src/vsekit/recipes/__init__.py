@@ -67,6 +67,11 @@ def _read(recipe: str) -> dict[str, Any]:
     return loaded
 
 
+def paper(recipe: str) -> str:
+    """Title, authors and venue of a recipe's paper."""
+    return str(_read(recipe)["paper"])
+
+
 def _row(recipe: str, content: Mapping[str, Any], name: str) -> Row:
     row = content["rows"][name]
     described = {key: value for key, value in row.items() if key not in ("use", "set")}
