@@ -173,8 +173,8 @@ def test_train_evaluate_compare_report_and_audit_follow_each_other(tmp_path: Pat
     assert val["rsum"] == pytest.approx(end["best"]["rsum"])
     compared = json.loads(vse("compare", run, run, "--data", data, "--quiet", "--json").stdout)
     assert compared["against_first"][0]["rsum"]["difference"] == 0
-    vse("audit", run, "--data", data, "--out", tmp_path / "audit.html", "--quiet")
-    assert (tmp_path / "audit.html").is_file()
+    vse("audit", run, "--data", data, "--quiet")
+    assert (run / "audit.html").is_file()  # beside the report
 
 
 def test_evaluate_uses_a_models_querybank_unless_told_not_to(tmp_path: Path, recipe: Path) -> None:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from vsekit.errors import UserError
-from vsekit.training.watch import PLATEAU_STEPS, Watch
+from vsekit.training.watch import PLATEAU_STEPS, Watch, chance
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_with_a_remedy() -> None:
@@ -11,14 +12,47 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_a_remedy() -> None:
         Watch().see(float("nan"), None, "epoch 3")
 
 
-def test_the_collapse_plateau_is_reported_once_it_has_lasted() -> None:
-    watch = Watch()
+def plateau(watch: Watch, steps: int) -> None:
     # 51.2 = 2 · 128 · 0.2, where published VSE++ runs get stuck.
-    warnings = [watch.see(51.2 + 0.01 * (-1) ** step, 51.2, "here") for step in range(3 * PLATEAU_STEPS)]
-    assert [step for step, warning in enumerate(warnings) if warning] == [PLATEAU_STEPS - 1]
-    assert "collapsed" in str(warnings[PLATEAU_STEPS - 1])
+    for step in range(steps):
+        watch.see(51.2 + 0.01 * (-1) ** step, 51.2, f"step {step + 1}")
+
+
+def test_the_collapse_plateau_is_reported_once_when_validation_does_not_climb() -> None:
+    watch = Watch()
+    plateau(watch, 3 * PLATEAU_STEPS)
+    warning = watch.judge(10.7, chance(300))
+    assert warning is not None
+    assert "collapsed" in warning
+    assert f"step {PLATEAU_STEPS}:" in warning
+    plateau(watch, 3 * PLATEAU_STEPS)
+    assert watch.judge(10.7, 10.7) is None
+
+
+def test_nothing_is_said_while_validation_climbs() -> None:
+    watch = Watch()
+    plateau(watch, 3 * PLATEAU_STEPS)
+    assert watch.judge(40.0, chance(300)) is None
+
+
+def test_a_plateau_that_is_too_short_is_nothing() -> None:
+    watch = Watch()
+    plateau(watch, PLATEAU_STEPS - 1)
+    assert watch.judge(10.0, 10.0) is None
 
 
 def test_a_loss_that_moves_through_the_plateau_is_no_collapse() -> None:
     watch = Watch()
-    assert not any(watch.see(60 - 0.1 * step, 51.2, "here") for step in range(300))
+    for step in range(300):
+        watch.see(60 - 0.1 * step, 51.2, "here")
+    assert watch.judge(10.0, 10.0) is None
+
+
+def test_chance_is_what_random_scores_give() -> None:
+    rng, found = np.random.default_rng(0), []
+    for _ in range(200):
+        ranks = rng.permuted(np.tile(np.arange(50), (50, 1)), axis=1)[:, 0]
+        found.append(2 * sum(100 * (ranks < k).mean() for k in (1, 5, 10)))
+    assert chance(50) == pytest.approx(64.0)
+    assert np.mean(found) == pytest.approx(chance(50), rel=0.05)
+    assert chance(4) == pytest.approx(2 * (25 + 100 + 100))

@@ -32,7 +32,7 @@ def audit(
     gap: Annotated[float, typer.Option(help="How far an own caption scores below the median of the others.")] = 0.2,
     cosine: Annotated[float, typer.Option(help="From which cosine of embeddings pictures count as duplicates.")] = 0.98,
     top: Annotated[int, typer.Option(min=1, help="Findings listed of each kind.")] = 100,
-    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("audit.html"),
+    out: Annotated[Path | None, typer.Option("--out", help="The page to write; audit.html in RUN by default.")] = None,
 ) -> None:
     """List what is likely mislabelled, with pictures: false negatives, captions that don't fit, duplicates."""
     from vsekit.diagnostics.audit import audit_run
@@ -40,6 +40,7 @@ def audit(
 
     pairs = reading.of(data).pairs(split)
     found = audit_run(run, pairs, margin=margin, gap=gap, cosine=cosine, progress=output.progress)
+    out = out or (run if run.is_dir() else Path()) / "audit.html"  # the starter has no folder of one's own
     write_audit(found, out, top)
     if output.json:
         print_json(found.to_dict(top))

@@ -34,7 +34,7 @@ from vsekit.training.schedule import rate_factor
 from vsekit.training.settings import RunSettings
 from vsekit.training.stage import Opener, Stage
 from vsekit.training.step import Batch
-from vsekit.training.watch import PLATEAU_STEPS, Watch
+from vsekit.training.watch import PLATEAU_STEPS, Watch, chance
 
 
 @dataclass
@@ -195,9 +195,7 @@ class Trainer:
                 if settings.clip:
                     self.fabric.clip_gradients(module, optimisers[0], max_norm=settings.clip, error_if_nonfinite=False)
                 loss, where = value.item(), f"stage {name}, epoch {epoch + 1}, step {number + 1}"
-                warning = self.watch.see(loss, stage.step.loss.plateau(len(batch)), where, logs.get("ranking"))
-                if warning:
-                    self.progress.say(f"Warning: {warning}")
+                self.watch.see(loss, stage.step.loss.plateau(len(batch)), where, logs.get("ranking"))
                 for optimiser in optimisers:
                     optimiser.step()
                     optimiser.zero_grad()
@@ -236,6 +234,9 @@ class Trainer:
         result = self.data.validate(stage.model, stage.val_inputs)
         self.journal.event("validation", stage=stage.name, epoch=epoch + 1, step=self.where.steps, **result)
         best = self.where.best
+        warning = self.watch.judge(result["rsum"], best["rsum"] if best else chance(len(self.data.val.pictures)))
+        if warning:
+            self.progress.say(f"Warning: {warning}")
         better = best is None or result["rsum"] > best["rsum"]
         if better:
             stage.model.save(self.folder.model)

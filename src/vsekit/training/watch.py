@@ -8,23 +8,29 @@ from vsekit.errors import UserError
 
 PLATEAU_STEPS = 100
 PLATEAU_WIDTH = 0.005
+#: A validation that is better by this factor climbs.
+CLIMB = 1.1
 
 
 class Watch:
     """Looks at every step's loss.
 
     A collapsed max-of-hinges run sits at 2·batch·margin: every picture and every sentence at one point. It may recover by
-    itself (published VSE++ code spent three epochs there), so this warns; a loss that is not finite ends the run.
+    itself (published VSE++ code spent three epochs there), and a loss may have that value while the model learns: the
+    hardest negative of a batch is as close as the positive for long. So nothing is said before a validation, and nothing while
+    validation climbs. A loss that is not finite ends the run.
 
     patience: steps at the plateau before it counts.
+    suspicion: what to say, when the plateau has lasted.
     """
 
     def __init__(self) -> None:
         self.steps_at_plateau = 0
         self.patience = PLATEAU_STEPS
+        self.suspicion: str | None = None
 
-    def see(self, loss: float, plateau: float | None, where: str, ranking: float | None = None) -> str | None:
-        """Returns a warning the moment the plateau has lasted `patience` steps; raises when `loss` is not finite.
+    def see(self, loss: float, plateau: float | None, where: str, ranking: float | None = None) -> None:
+        """Becomes suspicious the moment the plateau has lasted `patience` steps; raises when `loss` is not finite.
 
         `ranking` is the part of the loss that has the plateau, where another is added to it.
         """
@@ -38,9 +44,23 @@ class Watch:
         at_plateau = plateau is not None and abs(value - plateau) <= PLATEAU_WIDTH * plateau
         self.steps_at_plateau = self.steps_at_plateau + 1 if at_plateau else 0
         if self.steps_at_plateau != self.patience:
-            return None
-        return (
+            return
+        self.suspicion = (
             f"the loss has sat at {value:.2f} for {self.patience} steps, at {where}: the value of a collapsed model, where all "
             "embeddings are one point. Often it leaves by itself within an epoch or two. If not: start with an epoch of "
             "sum_of_hinges (loss: {kind: sum_to_max, epochs: 1}), lower the learning rate, or take a larger batch."
         )
+
+    def judge(self, rsum: float, before: float) -> str | None:
+        """The warning, if there is one and validation has not climbed; it is told once.
+
+        Args:
+            before: the best rsum so far, or that of chance.
+        """
+        told, self.suspicion = self.suspicion, None
+        return None if rsum > CLIMB * before else told
+
+
+def chance(pictures: int) -> float:
+    """The rsum of scores that say nothing: R@K is K of so many pictures, both ways."""
+    return 2 * sum(100 * min(1, k / pictures) for k in (1, 5, 10))
