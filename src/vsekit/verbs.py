@@ -11,6 +11,7 @@ Everything heavy is imported when a verb is called.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -67,12 +68,13 @@ def read(
 
 
 def train(
-    recipe: str | Path,
+    recipe: str | Path | None,
     data: Data,
     out: Path | str,
     *,
     sets: Sequence[str] = (),
     text_features: Path | str | None = None,
+    minutes: float | None = None,
     resume: bool = False,
     report: bool = True,
     progress: Progress = QUIET,
@@ -82,41 +84,58 @@ def train(
 
     >>> end = vsekit.train("scenes:vsepp", "scenes", "runs/vsepp", sets=["stages.main.epochs=3"])   # doctest: +SKIP
     >>> end["best"]["rsum"]                                                             # doctest: +SKIP
+    >>> vsekit.train(None, "catalogue.csv", "runs/catalogue", minutes=20)["members"]    # doctest: +SKIP
+    ['minilm', 'bow']
 
     Args:
-        recipe: "paper:row", or a YAML file.
+        recipe: "paper:row", or a YAML file; None chooses models for the collection, see `vsekit.recipes.choose`.
         sets: changes of settings, key.path=value.
         text_features: where `vse features transformer` put token features of the captions.
+        minutes: a budget to keep to.
         resume: go on with a run that was interrupted, exactly where it was.
         report: write report.html about the validation split.
         options: those of `vsekit.training.options.Options`: device, precision, checkpoint_seconds, tensorboard.
     """
     from vsekit.data.pairs import Pairs
     from vsekit.recipes import load_settings
+    from vsekit.recipes.members import read_members, train_members, with_val
     from vsekit.report.run import write_run_report
     from vsekit.training.loop import train as run
 
-    settings = load_settings(str(recipe), list(sets))
-    source: dict[str, Any] = {"recipe": str(recipe), "data": None, "features": None}
+    started, out = time.monotonic(), Path(out)
+    several = recipe is None or read_members(Path(recipe)) is not None
+    settings = None if several else load_settings(str(recipe), list(sets))
+    source: dict[str, Any] = {"recipe": None if recipe is None else str(recipe), "data": None, "features": None}
     store = None
     if isinstance(data, Pairs):
         pairs, source["data"] = data, str(data.root)
     else:
         reading = _reading(data)
-        wanted = settings.data
-        restval = ["restval"] if wanted.restval else []
         clean = reading.clean(progress)
-        pairs = reading.pairs(*((wanted.train, wanted.val, *restval) if reading.features else ()), clean=clean)
+        pairs = reading.pairs(*(_splits(settings) if settings and reading.features else ()), clean=clean)
         store = reading.store
-        if resume or not Path(out).exists():
-            clean.write(Path(out))
         source |= {"data": str(reading.data), "features": str(reading.features) if reading.features else None}
-    out = Path(out)
+        if resume or not out.exists():
+            clean.write(out)
     texts = None if text_features is None else Path(text_features)
-    end = run(settings, pairs, out, source=source, text_features=texts, resume=resume, progress=progress, **options)
+    more: dict[str, Any] = {"source": source, "text_features": texts, "resume": resume, "progress": progress, **options}
+    if settings is None:
+        pairs = with_val(pairs)
+        file = None if recipe is None else Path(recipe)
+        end = train_members(file, pairs, out, minutes=minutes, sets=sets, **more)
+        measured, val = out / "members" / end["best"], "val"
+    else:
+        deadline = None if minutes is None else started + 60 * minutes
+        end = run(settings, pairs, out, deadline=deadline, **more)
+        measured, val = out, settings.data.val
     if report and not (out / "report.html").is_file():
-        write_run_report(out, pairs.split(settings.data.val), store=store, progress=progress)
+        write_run_report(measured, pairs.split(val), out / "report.html", store=store, progress=progress)
     return end
+
+
+def _splits(settings: Any) -> list[str]:
+    """The splits a run reads."""
+    return [settings.data.train, settings.data.val, *(["restval"] if settings.data.restval else [])]
 
 
 def evaluate(runs: Runs, data: Data, *, split: str = "test", progress: Progress = QUIET, **question: Any) -> Metrics:

@@ -1,4 +1,4 @@
-"""vse train: a recipe and a collection in, a run folder out."""
+"""vse train: a collection and, if one likes, a recipe in; a run folder out."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class MachineOptions:
 
 @app.command(
     epilog=examples(
+        "vse train --data catalogue.csv --out runs/catalogue --minutes 20",
         "vse train vsepp:demo --data scenes --out runs/scenes",
         "vse train scenes:scan --data scenes --out runs/scan --set stages.main.epochs=5",
         "vse train my.yaml --data catalogue.csv --columns caption=title --out runs/catalogue",
@@ -38,12 +39,18 @@ class MachineOptions:
 )
 @grouped
 def train(
-    recipe: Annotated[str, typer.Argument(help="paper:row (vse recipes lists them), or a YAML file.")],
     data: DataPath,
     out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
     machine: MachineOptions,
     reading: ReadingOptions,
     output: OutputOptions,
+    recipe: Annotated[
+        str | None,
+        typer.Argument(help="paper:row (vse recipes lists them), or a YAML file; without one, models are chosen."),
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", min=0.1, help="Train as much as fits into these.")
+    ] = None,
     sets: Sets = None,
     text_features: Annotated[
         Path | None,
@@ -57,7 +64,7 @@ def train(
         bool, typer.Option("--report/--no-report", help="Write report.html about the validation split.")
     ] = True,
 ) -> None:
-    """Train a model: RECIPE on a collection, into a run folder that can be resumed, evaluated and used."""
+    """Train on a collection, by RECIPE or by what suits it, into a run folder that can be resumed, evaluated and used."""
     from vsekit import verbs
 
     end = verbs.train(
@@ -66,12 +73,18 @@ def train(
         out,
         sets=[*(sets or []), *([f"seed={seed}"] if seed is not None else [])],
         text_features=text_features,
+        minutes=minutes,
         report=report,
         progress=output.progress,
         **vars(machine),
     )
     if output.json:
         print_json(end)
+    elif "members" in end:
+        best = end["best"]
+        typer.echo(f"Validation rsum {end['rsum']:.1f}: {', '.join(end['members'])}. To measure: vse evaluate {out}")
+        typer.echo(f"The best alone, {best} ({end['alone'][best]:.1f}), is {out / 'model'}: search uses it.")
+        typer.echo(f"What was chosen and why: {out / 'recipe.yaml'}")
     else:
         best = end["best"]
         typer.echo(

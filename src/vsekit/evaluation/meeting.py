@@ -7,6 +7,7 @@ the encoder that made the features a model was trained on), and scores with the 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,9 @@ from vsekit.progress import QUIET, Progress
 
 #: Items whose scores with the whole bank are held at a time.
 HUBS_AT_ONCE = 1024
+
+#: In a run folder of several members: which of them are averaged.
+ENSEMBLE = "ensemble.json"
 
 
 def embedded(
@@ -159,7 +163,10 @@ def meet(
 
 @dataclass(frozen=True)
 class RunsOnData:
-    """Run or model folders on a split of a collection; several are an ensemble: their scores are averaged."""
+    """Run or model folders on a split of a collection; several are an ensemble: their scores are averaged.
+
+    A run folder of several members, as vse train makes without a recipe, stands for them.
+    """
 
     runs: Sequence[Path | str]
     pairs: Pairs
@@ -177,15 +184,27 @@ class RunsOnData:
             raise UserError("there are no captions", file=self.pairs.root, remedy="Choose another --split.")
 
     def meet(self, *, plain: bool = False, progress: Progress = QUIET) -> Meeting:
-        met = [meet(load_model(run), self.pairs, plain=plain, progress=progress) for run in self.runs]
+        met = [meet(load_model(run), self.pairs, plain=plain, progress=progress) for run in self._members]
         if len(met) == 1:
             return replace(met[0], named_by=self._named)
         scores = Average([one.scores for one in met])
         return Meeting(scores, *met[0].groups, pairs=self.pairs, named_by=self._named)
 
+    @property
+    def _members(self) -> list[Path | str]:
+        return [member for run in self.runs for member in members_of(run)]
+
     def _named(self) -> list[Any]:
-        runs: list[Any] = [[str(run), load_model(run).fingerprint()] for run in self.runs]
+        runs: list[Any] = [[str(run), load_model(run).fingerprint()] for run in self._members]
         return [*runs, self.split, [caption.text for caption in self.pairs.captions]]
+
+
+def members_of(run: Path | str) -> list[Path | str]:
+    """The runs whose scores are averaged for a run folder of several; for any other, itself."""
+    file = Path(run) / ENSEMBLE
+    if not file.is_file():
+        return [run]
+    return [Path(run) / member for member in json.loads(file.read_text(encoding="utf-8"))["members"]]
 
 
 def score_runs(runs: Sequence[Path | str], pairs: Pairs, progress: Progress = QUIET, *, plain: bool = False) -> Scorer:

@@ -67,6 +67,7 @@ def train(
     device: str = "auto",
     precision: str = "32-true",
     progress: Progress = QUIET,
+    deadline: float | None = None,
 ) -> dict[str, Any]:
     """Trains, and returns the run's closing line: the best validation metrics and where they were reached.
 
@@ -76,7 +77,7 @@ def train(
         source: how the collection was found, kept in config.yaml.
         text_features: where `vse features` put a frozen text encoder's states; None: in the cache.
         resume: go on with a run that was interrupted; a finished run is left as it is.
-        checkpoint_seconds, tensorboard, device, precision, progress: see `options`.
+        checkpoint_seconds, tensorboard, device, precision, progress, deadline: see `options`.
     """
     names = [[picture.id, picture.split, picture.group] for picture in pairs.pictures]
     collection = fingerprint(names, [[caption.text, caption.picture] for caption in pairs.captions])
@@ -86,7 +87,8 @@ def train(
         progress.say(f"{out} is finished: best rsum {done['best']['rsum']:.1f}. Nothing to do.")
         return done
     data = Collection(settings, pairs, progress, text_features)
-    trainer = Trainer(settings, data, folder, Options(checkpoint_seconds, tensorboard, device, precision, progress))
+    options = Options(checkpoint_seconds, tensorboard, device, precision, progress, deadline)
+    trainer = Trainer(settings, data, folder, options)
     threads_before = torch.get_num_threads()
     try:
         return trainer.run()
@@ -155,7 +157,7 @@ class Trainer:
             self._save(stage)
         settings = stage.settings
         for epoch in range(self.where.epoch, settings.epochs):
-            cpu = time.process_time()
+            cpu, began = time.process_time(), time.monotonic()
             timing = self._epoch(stage, module, optimisers, epoch)
             if (epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs:
                 self._validate(stage, epoch)
@@ -165,6 +167,11 @@ class Trainer:
                 self.progress.say(
                     f"Stopping {stage.name} early: no better validation for {settings.early_stop} epochs."
                 )
+                self.where.epoch = settings.epochs
+            now, deadline = time.monotonic(), self.options.deadline
+            late = deadline is not None and now + (now - began) > deadline
+            if late and self.where.best and self.where.epoch < settings.epochs:
+                self.progress.say(f"Stopping {stage.name} after epoch {epoch + 1}: the time is over.")
                 self.where.epoch = settings.epochs
             self._save(stage)
             if self.where.epoch == settings.epochs:

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """checkpoint_seconds: how much work a kill may cost. device, precision: as Lightning Fabric names them."""
+    """checkpoint_seconds: how much work a kill may cost. device, precision: as Lightning Fabric names them.
+
+    deadline: on the clock of `time.monotonic`; no epoch is begun that would end after it.
+    """
 
     checkpoint_seconds: float = 60.0
     tensorboard: bool = False
     device: str = "auto"
     precision: str = "32-true"
     progress: Progress = QUIET
+    deadline: float | None = None
 
     def fabric(self) -> Fabric:
         """Where and how the run computes; the only place that decides it."""
