@@ -117,6 +117,9 @@ def read_lines(path: Path, problems: Problems) -> list[str]:
     return [line.strip() for line in read_text(path, problems).rstrip().split("\n")]
 
 
+_NO_ANNOTATIONS = "No collection's annotations look so; was the file garbled, or made to do harm? Fetch it again."
+
+
 def parse_json(text: str, at: Place) -> Any:
     try:
         return json.loads(text)
@@ -128,6 +131,10 @@ def parse_json(text: str, at: Place) -> Any:
             field=at.field,
             remedy="Mend it there, or fetch it again if it was cut off.",
         ) from None
+    except RecursionError:
+        raise UserError("this JSON is nested too deeply to be read", **at._asdict(), remedy=_NO_ANNOTATIONS) from None
+    except ValueError:  # the one other that json raises
+        raise UserError("a whole number here has thousands of digits", **at._asdict(), remedy=_NO_ANNOTATIONS) from None
 
 
 def one_or_more(value: Any) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,160 @@
+"""One small collection and everything vsekit makes of it, each command as a person would type it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import yaml
+from PIL import Image
+from tests.attack.nursery import End, Nursery
+
+COLOURS = ("red", "green", "blue", "black", "white", "pink")
+THINGS = ("dog", "cat", "boat", "tree")
+CNN = "--set widths=[4,8] --set pixels=16"
+
+RECIPE = {
+    "model": {
+        "dim": 12,
+        "image": {"encoder": "precomputed", "pooling": "single"},
+        "text": {"encoder": {"kind": "gru", "word_dim": 6, "dim": 12, "min_count": 1}, "pooling": "last"},
+    },
+    "stages": {
+        "first": {"epochs": 2, "batch_size": 8, "loss": "sum_of_hinges", "optimiser": {"kind": "adam", "lr": 0.01}},
+        "second": {
+            "epochs": 1,
+            "batch_size": 8,
+            "start": "best",
+            "loss": "max_of_hinges",
+            "optimiser": {"kind": "sgd", "lr": 0.01},
+        },
+    },
+}
+OF_STATES = {
+    "model": {
+        "dim": 12,
+        "image": {"encoder": "precomputed", "pooling": "single"},
+        "text": {"encoder": {"kind": "transformer", "model": "bert", "frozen": True}, "pooling": "mean"},
+    },
+    "stages": {
+        "only": {"epochs": 1, "batch_size": 8, "loss": "sum_of_hinges", "optimiser": {"kind": "adam", "lr": 0.01}},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that writes.
+
+    makes: what it writes, below the world's folder. again: what is added when it is told to go on after a kill.
+    """
+
+    name: str
+    line: str
+    makes: tuple[str, ...]
+    again: str = ""
+
+
+ON_DATA = "--data photos.csv --features features"
+SEARCH = ("search", "index", "a red dog", "--top", "30", "--no-pictures", "--json")
+COMMANDS = (
+    Command("features", f"features small_cnn --data photos.csv --out features {CNN} --batch-size 4", ("features",)),
+    Command("states", "features transformer --set model=bert --data photos.csv --out states", ("states",)),
+    Command("train", f"train tiny.yaml {ON_DATA} --out run --checkpoint-seconds 0", ("run",), "--resume"),
+    Command("mine", f"mine run {ON_DATA} --out mined --top-captions 5 --top-images 4", ("mined",)),
+    Command("index", "index run photos.csv --out index", ("index",)),
+    Command("report", f"report run {ON_DATA} --split val --out report.html", ("report.html",)),
+    Command("audit", f"audit run {ON_DATA} --out audit.html", ("audit.html",)),
+    Command("evaluate", f"evaluate run {ON_DATA} --csv figures.csv --trec trec", ("figures.csv", "trec")),
+    Command("scenes", "data scenes --out scenes --train 6 --val 2 --test 2 --pixels 32", ("scenes",)),
+    Command("sheet", "search index red --no-pictures --json --sheet sheet.html", ("sheet.html",)),
+)
+
+
+def typed(command: Command) -> list[str]:
+    return [*command.line.split(), *([] if command.name == "sheet" else ["--quiet"])]  # a search has none
+
+
+def write_sources(folder: Path) -> None:
+    """24 pictures of one colour with captions, two recipes and a tiny BERT."""
+    rng = np.random.default_rng(0)
+    (folder / "photos").mkdir(parents=True)
+    lines = ["image,caption,split,year"]
+    for i in range(24):
+        colour, thing = COLOURS[i % 6], THINGS[i // 6]
+        image = np.asarray(Image.new("RGB", (24, 20), colour)).astype(int) + rng.integers(-20, 20, (20, 24, 3))
+        Image.fromarray(image.clip(0, 255).astype(np.uint8)).save(folder / "photos" / f"{i:02d}.png")
+        split = ("train", "train", "val", "test")[i // 6]
+        lines += [
+            f"photos/{i:02d}.png,{text},{split},{2000 + i}"
+            for text in (f"a {colour} {thing}", f"the {thing} is {colour}")
+        ]
+    (folder / "photos.csv").write_text("\n".join(lines) + "\n")
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(RECIPE, sort_keys=False))
+    (folder / "states.yaml").write_text(yaml.safe_dump(OF_STATES, sort_keys=False))
+    _write_bert(folder / "bert")
+
+
+def _write_bert(folder: Path) -> None:
+    import transformers
+
+    folder.mkdir()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "the", "is", *COLOURS, *THINGS]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=32, **sizes)
+    transformers.BertModel(config).save_pretrained(folder)
+    transformers.BertTokenizer.from_pretrained(folder).save_pretrained(folder)
+
+
+class World:
+    """The collection and what is made of it, whole, in `whole`; attacks happen on copies, at one and the same place."""
+
+    def __init__(self, folder: Path, nursery: Nursery) -> None:
+        self.whole, self.copy, self.nursery = folder / "whole", folder / "copy", nursery
+        self.moments: dict[str, int] = {}
+        write_sources(self.copy)
+        for command in COMMANDS:
+            end = self.vse(*typed(command), kill=0)
+            assert end.code == 0, end
+            self.moments[command.name] = end.moments
+        self.made = {c.name: self.result(c) for c in COMMANDS}
+        shutil.copytree(self.copy, self.whole)
+
+    def vse(self, *arguments: str, **faults: int | None) -> End:
+        return self.nursery.run(*arguments, folder=self.copy, **faults)
+
+    def restore(self, *without: str) -> None:
+        """The copy as it was, but for some of what was made."""
+        shutil.rmtree(self.copy, ignore_errors=True)
+        shutil.copytree(self.whole, self.copy, ignore=lambda at, names: without if Path(at) == self.whole else ())
+
+    def result(self, command: Command) -> dict[str, str]:
+        """What a command made: a digest of every file; of an index and a page what they answer and show."""
+        if command.name == "index":
+            return {"answer": answered(self.vse(*SEARCH))}
+        found = {}
+        for name in command.makes:
+            place = self.copy / name
+            for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+                at = path.relative_to(self.copy).as_posix()
+                if path.is_file() and path.name not in UNREPEATABLE and not at.startswith("run/state/"):
+                    found[at] = hashlib.sha256(path.read_bytes().rstrip()).hexdigest()
+        return found
+
+
+#: Files that are never the same twice, or that are there while a process works.
+UNREPEATABLE = {"timings.jsonl", ".lock"}
+
+
+def answered(end: End) -> str:
+    """A search's answer without the time it took."""
+    assert end.code == 0, end
+    answer = json.loads(end.out)
+    return json.dumps({name: value for name, value in answer.items() if name != "timing"}, sort_keys=True)
