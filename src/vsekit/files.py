@@ -7,12 +7,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Asking for the mask means setting it, so it is asked once, before there are threads.
 UMASK = os.umask(0)
@@ -62,6 +65,18 @@ def write_json(path: Path | str, value: Any) -> None:
 def write_npy(path: Path | str, array: np.ndarray) -> None:
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.save(file, array, allow_pickle=False)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Tensors as safetensors; OSError where the disk fails, whatever the package calls it."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    with atomic_path(path) as temporary:
+        try:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, metadata)
+        except SafetensorError as error:
+            raise OSError(f"{path}: {error}") from None
 
 
 def sized(count: int) -> str:

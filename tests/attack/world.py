@@ -39,10 +39,16 @@ OF_STATES = {
     "model": {
         "dim": 12,
         "image": {"encoder": "precomputed", "pooling": "single"},
-        "text": {"encoder": {"kind": "transformer", "model": "bert", "frozen": True}, "pooling": "mean"},
+        "text": {"encoder": {"kind": "transformer", "model": "bert"}, "pooling": "mean"},
     },
     "stages": {
-        "only": {"epochs": 1, "batch_size": 8, "loss": "sum_of_hinges", "optimiser": {"kind": "adam", "lr": 0.01}},
+        "only": {
+            "freeze": ["text.encoder"],
+            "epochs": 1,
+            "batch_size": 8,
+            "loss": "sum_of_hinges",
+            "optimiser": {"kind": "adam", "lr": 0.01},
+        },
     },
 }
 
@@ -144,7 +150,10 @@ class World:
             place = self.copy / name
             for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
                 at = path.relative_to(self.copy).as_posix()
-                if path.is_file() and path.name not in UNREPEATABLE and not at.startswith("run/state/"):
+                left = (
+                    command.name == "evaluate" and path.suffix == ".tmp"
+                )  # a folder that may be another's is not swept
+                if path.is_file() and path.name not in UNREPEATABLE and not at.startswith("run/state/") and not left:
                     found[at] = hashlib.sha256(path.read_bytes().rstrip()).hexdigest()
         return found
 

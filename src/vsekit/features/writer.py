@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vsekit.errors import UserError
-from vsekit.files import sized, write_json, write_npy
+from vsekit.files import remove_left_over, sized, write_json, write_npy
 
 #: Seconds of work a kill may cost.
 FLUSH_SECONDS = 5.0
@@ -54,6 +54,8 @@ class ResumableWriter:
     ) -> None:
         self.folder, self.marker = folder, folder / marker
         self.seconds = FLUSH_SECONDS if seconds is None else seconds
+        if folder.is_dir():
+            remove_left_over(folder)
         self.state: dict[str, Any] | None = read_marker(self.marker)
         if self.state is not None:
             different = next(differences(self.state, made_by), None)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from vsekit.data.views import ViewSettings
@@ -24,7 +24,7 @@ from vsekit.encoders.base import ImageEncoder, Tokenizer
 from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError, nearest
 from vsekit.features.fingerprints import weights_fingerprint
-from vsekit.files import atomic_path, fingerprint, write_json
+from vsekit.files import fingerprint, write_json, write_tensors
 from vsekit.models import checksums
 from vsekit.models.querybank import Querybank, remove_querybank
 from vsekit.models.settings import ModelSettings
@@ -163,8 +163,7 @@ class VSE(nn.Module):
         weights = self.kept_weights()
         if half:
             weights = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
-        with atomic_path(folder / WEIGHTS) as temporary:
-            save_file({k: v.contiguous() for k, v in weights.items()}, temporary)
+        write_tensors(folder / WEIGHTS, weights)
         checksums.remember(folder, WEIGHTS)
 
     def fingerprint(self) -> str:

@@ -22,11 +22,10 @@ import numpy as np
 import torch
 from pydantic import Field
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from vsekit.errors import UserError
-from vsekit.files import atomic_path
+from vsekit.files import write_tensors
 from vsekit.models import checksums
 from vsekit.parts import Settings
 
@@ -59,8 +58,7 @@ class Querybank:
         tensors = {"images": self.images.half().contiguous(), "captions": self.captions.half().contiguous()}
         numbers = json.dumps({"temperature": self.temperature, "weight": self.weight})
         checksums.forget(folder, FILE)
-        with atomic_path(folder / FILE) as temporary:
-            save_file(tensors, temporary, {"numbers": numbers})  # several keys would be written in any order
+        write_tensors(folder / FILE, tensors, {"numbers": numbers})  # several keys would be written in any order
         checksums.remember(folder, FILE)
 
     @classmethod

@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from vsekit.errors import UserError
-from vsekit.files import UMASK, checksum, write_json
+from vsekit.files import checksum, write_json, write_tensors
 
 WEIGHTS, MOMENTS = "weights.safetensors", "optimiser.safetensors"
 
@@ -37,11 +37,9 @@ def save_checkpoint(
     temporary = folder / f".{final.name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
-    save_file({k: v.contiguous() for k, v in module.state_dict().items()}, temporary / WEIGHTS)
     tensors, plain = _flat(optimisers)
-    save_file(tensors, temporary / MOMENTS)
-    for name in (WEIGHTS, MOMENTS):
-        (temporary / name).chmod(0o666 & ~UMASK)  # safetensors lets nobody else read what it writes
+    write_tensors(temporary / WEIGHTS, module.state_dict())
+    write_tensors(temporary / MOMENTS, tensors)
     digests = {name: checksum(temporary / name) for name in (WEIGHTS, MOMENTS)}
     write_json(temporary / "state.json", {**state, "optimiser": plain, "sha256": digests})
     for file in temporary.iterdir():

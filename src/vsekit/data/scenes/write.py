@@ -62,6 +62,8 @@ def write_scenes(
             raise UserError(f"{value} is out of range", field=field, remedy=remedy)
     settings = {**counts, "seed": seed, "hard_share": float(hard_share), "pixels": pixels}
     _refuse_another_collection(out, counts, settings)
+    for left_over in out.glob(f".{NAME}.*.tmp"):
+        left_over.unlink()  # of one that was killed
 
     # A rerun that is killed must not leave the old JSON file over half-written pictures.
     (out / NAME).unlink(missing_ok=True)
