@@ -45,8 +45,7 @@ SAMPLE_QUERIES_ABOVE = 100_000
 #: Threads that decode; one is enough for a CPU's encoder, a GPU's wants more.
 READERS = min(8, max(2, os.cpu_count() or 2))
 #: Pictures read ahead of the encoder, and batches waiting for it: enough for it to go on while the store writes.
-AHEAD = 32
-WAITING = 8
+AHEAD, WAITING = 32, 8
 
 
 def index(
@@ -81,8 +80,7 @@ def index(
     started = time.monotonic()
     lost = _prepare_store(store, model, rebuild)
     given = [source] if isinstance(source, Path | str | Pairs | Source) else source
-    sources = [_source(one) for one in given]
-    report = _Indexer(model, store, sources, progress, forget).run(lost)
+    report = _Indexer(model, store, [_source(one) for one in given], progress, forget).run(lost)
     report.seconds = time.monotonic() - started
     return report
 
