@@ -1,7 +1,7 @@
-"""What all attacks share: a seed that can be given again, how much is tried, and counts for docs/reliability.md.
+"""What all attacks share: a seed that can be given again, how much is tried, and counts of what came of it.
 
 VSEKIT_ATTACK_SEED   another seed, another attack; 0 unless given. Printed with every failure.
-VSEKIT_ATTACK_TIMES  so many times as much as in `make test-all`; `make attack` says 8.
+VSEKIT_ATTACK_TIMES  so many times as much as in `make test-all`.
 VSEKIT_ATTACK_OUT    the folder of the counts, one JSON file a test; .attack unless given.
 """
 

@@ -17,7 +17,6 @@ import vsekit
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.text.transformer import TransformerSettings
 from vsekit.errors import UserError
-from vsekit.export import runtime
 from vsekit.export.folder import compared, export_onnx
 from vsekit.export.runtime import is_exported, open_exported
 from vsekit.export.sources import VSESource
@@ -208,7 +207,7 @@ def test_an_onnxruntime_that_is_missing_or_too_old_is_named(copied: Path, monkey
 
 
 def test_sessions_use_the_cores_they_may_and_do_not_spin(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime.os, "sched_getaffinity", lambda process: {0, 3, 4}, raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 3, 4}, raising=False)
     options = open_exported(copied).text_session.get_session_options()
     assert options.intra_op_num_threads == 3
     assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"

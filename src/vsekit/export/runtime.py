@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 from vsekit.errors import UserError, missing_extra
 from vsekit.export.preparation import Preparation
 from vsekit.export.sentences import sentence_reader
+from vsekit.threads import usable_cores
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -44,7 +44,7 @@ class Exported:
     """
 
     def __init__(self, folder: Path, config: dict[str, Any], threads: int | None = None) -> None:
-        self.folder, self.config, self.threads = folder, config, threads or usable_cores()
+        self.folder, self.config, self.threads = folder, config, threads or len(usable_cores())
         self.fingerprint: str = config["fingerprint"]
         self.dim: int = config["dim"]
 
@@ -180,12 +180,6 @@ def _padded(rows: Sequence[np.ndarray], name: str, dtype: Any) -> dict[str, np.n
     for place, row in zip(batch, rows):
         place[: len(row)] = row
     return {name: batch, "lengths": lengths}
-
-
-def usable_cores() -> int:
-    """How many cores this process may use."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def start_session(path: Path, threads: int) -> InferenceSession:
