@@ -241,7 +241,7 @@ class Trainer:
         result = self.data.validate(stage.model, stage.val_inputs)
         self.journal.event("validation", stage=stage.name, epoch=epoch + 1, step=self.where.steps, **result)
         best = self.where.best
-        warning = self.watch.judge(result["rsum"], best["rsum"] if best else chance(len(self.data.val.pictures)))
+        warning = self.watch.judge(result["rsum"], best["rsum"] if best else None, chance(len(self.data.val.pictures)))
         if warning:
             self.progress.say(f"Warning: {warning}")
         better = best is None or result["rsum"] > best["rsum"]

@@ -8,8 +8,10 @@ from vsekit.errors import UserError
 
 PLATEAU_STEPS = 100
 PLATEAU_WIDTH = 0.005
-#: A validation that is better by this factor climbs.
+#: A validation that is better than chance by this factor has left it.
 CLIMB = 1.1
+#: A collapsed model ranks as chance does: one whose rsum is this many times that of chance, and has kept half of its best, is none.
+FAR = 5.0
 
 
 class Watch:
@@ -17,8 +19,8 @@ class Watch:
 
     A collapsed max-of-hinges run sits at 2·batch·margin: every picture and every sentence at one point. It may recover by
     itself (published VSE++ code spent three epochs there), and a loss may have that value while the model learns: the
-    hardest negative of a batch is as close as the positive for long. So nothing is said before a validation, and nothing while
-    validation climbs. A loss that is not finite ends the run.
+    hardest negative of a batch is as close as the positive for long. So nothing is said before a validation, nothing while
+    validation climbs, and nothing of a model that ranks far better than chance. A loss that is not finite ends the run.
 
     patience: steps at the plateau before it counts.
     suspicion: what to say, when the plateau has lasted.
@@ -51,14 +53,17 @@ class Watch:
             "sum_of_hinges (loss: {kind: sum_to_max, epochs: 1}), lower the learning rate, or take a larger batch."
         )
 
-    def judge(self, rsum: float, before: float) -> str | None:
-        """The warning, if there is one and validation has not climbed; it is told once.
+    def judge(self, rsum: float, best: float | None, chance: float) -> str | None:
+        """The warning, if there is one and validation looks like a collapse; it is told once.
 
         Args:
-            before: the best rsum so far, or that of chance.
+            best: the best rsum before this one.
+            chance: the rsum of scores that say nothing.
         """
         told, self.suspicion = self.suspicion, None
-        return None if rsum > CLIMB * before else told
+        climbs = rsum > (CLIMB * chance if best is None else best)
+        learned = rsum > max(FAR * chance, (best or 0.0) / 2)
+        return None if climbs or learned else told
 
 
 def chance(pictures: int) -> float:
