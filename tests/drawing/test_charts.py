@@ -36,7 +36,7 @@ def test_names_are_escaped() -> None:
     "values", [np.array([0.3]), np.array([1.0, 1.0, 1.0]), np.random.default_rng(0).normal(size=500)]
 )
 def test_histograms_of_one_value_or_many_are_drawn(values: np.ndarray) -> None:
-    ET.fromstring(histogram({"positive": values, "negative": values - 1}, "score"))
+    ET.fromstring(histogram({"positive": values, "negative": values - 1}, "score", "scores"))
 
 
 def test_on_a_log_scale_equal_ratios_are_equal_distances_and_ticks_are_round() -> None:
@@ -67,3 +67,17 @@ def test_a_heatmap_has_a_pixel_a_number_blue_above_zero_and_clear_at_zero() -> N
     assert pixels.getpixel((0, 0)) == (47, 95, 208, 255)
     assert pixels.getpixel((1, 0))[3] == 0
     assert pixels.getpixel((0, 1)) == (208, 122, 31, 128)
+
+
+def test_every_chart_has_a_title_and_says_when_its_heights_are_logarithms() -> None:
+    points = [(1.0, 100.0), (2.0, 1.0)]
+    drawn = {
+        "recall": lines({"a": points}, "epoch", "recall"),
+        "loss (log scale)": lines({"a": points}, "step", "loss", log=True),
+        "a loss with a zero": lines({"a": [*points, (3.0, 0.0)]}, "step", "a loss with a zero", log=True),
+        "scores": histogram({"a": np.arange(3.0)}, "score", "scores"),
+        "shares": bars(["1"], [2.0], "rank", "shares"),
+    }
+    for title, chart in drawn.items():
+        titles = [t.text for t in ET.fromstring(chart).iter("text") if t.get("class") == "title"]
+        assert titles == [title]

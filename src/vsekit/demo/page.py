@@ -28,9 +28,13 @@ def write_report(demo: Demo, run: Path, path: Path) -> None:
         for name, way in (("image → text", "i2t"), ("text → image", "t2i"))
     }
     charts = (
-        lines(recall, "epoch", "R@1 on val"),
-        lines({"loss": [(line["step"], line["loss"]) for line in steps]}, "step", "training loss"),
-        histogram({"own": demo.scores[demo.positive], "others": demo.scores[~demo.positive]}, "similarity on test"),
+        lines(recall, "epoch", "R@1 on the validation split"),
+        lines({"loss": [(line["step"], line["loss"]) for line in steps]}, "step", "training loss", log=True),
+        histogram(
+            {"own": demo.scores[demo.positive], "others": demo.scores[~demo.positive]},
+            "similarity",
+            "own and other captions on test",
+        ),
     )
     sections = [
         section(

@@ -70,4 +70,9 @@ def similarity_overlap(
 
 def draw_overlap(found: Overlap) -> str:
     """Fig. 5 of dual-path."""
-    return areas(found.edges, {"right pairs": found.positive, "wrong pairs": found.negative}, "similarity")
+    return areas(
+        found.edges,
+        {"right pairs": found.positive, "wrong pairs": found.negative},
+        "similarity",
+        "right and wrong pairs",
+    )

@@ -9,16 +9,16 @@ import numpy as np
 
 from vsekit.drawing.page import exact
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 420, 240, 44, 34, 22, 10
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 420, 250, 44, 40, 28, 12
 COLOURS = ("var(--one)", "var(--two)", "var(--good)", "var(--bad)", "var(--soft)")
 
 
-def lines(series: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str, log: bool = False) -> str:
+def lines(series: Mapping[str, Sequence[tuple[float, float]]], x: str, title: str, log: bool = False) -> str:
     """A chart of lines: name → points. `log`: heights as logarithms, where all are above 0."""
     points = [point for values in series.values() for point in values]
     if not points:
         return ""
-    frame = Frame([p[0] for p in points], [p[1] for p in points], x, y, log=log and min(p[1] for p in points) > 0)
+    frame = Frame([p[0] for p in points], [p[1] for p in points], x, title, log=log and min(p[1] for p in points) > 0)
     drawn = []
     for colour, values in zip(_colours(len(series)), series.values()):
         path = " ".join(f"{frame.x(a):.1f},{frame.y(b):.1f}" for a, b in values)
@@ -30,17 +30,20 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str, l
     return frame.svg("".join(drawn), list(series))
 
 
-def histogram(series: Mapping[str, np.ndarray], x: str, bins: int = 60) -> str:
+def histogram(series: Mapping[str, np.ndarray], x: str, title: str, bins: int = 60) -> str:
     """Overlaid distributions, each scaled to the same area."""
     low = min(float(values.min()) for values in series.values())
     high = max(float(values.max()) for values in series.values())
     edges = np.linspace(low, high if high > low else low + 1e-6, bins + 1)
-    return areas(edges, {name: np.histogram(values, edges, density=True)[0] for name, values in series.items()}, x)
+    heights = {name: np.histogram(values, edges, density=True)[0] for name, values in series.items()}
+    return areas(edges, heights, x, title)
 
 
-def areas(edges: Sequence[float] | np.ndarray, series: Mapping[str, Sequence[float] | np.ndarray], x: str) -> str:
+def areas(
+    edges: Sequence[float] | np.ndarray, series: Mapping[str, Sequence[float] | np.ndarray], x: str, title: str
+) -> str:
     """Overlaid histograms that were counted before: name → the heights between (bins + 1) edges."""
-    frame = Frame(list(edges), [0.0, float(max(max(heights) for heights in series.values()))], x, "")
+    frame = Frame(list(edges), [0.0, float(max(max(heights) for heights in series.values()))], x, title)
     drawn = []
     for colour, heights in zip(_colours(len(series)), series.values()):
         steps = [(edges[0], 0.0)]
@@ -52,16 +55,16 @@ def areas(edges: Sequence[float] | np.ndarray, series: Mapping[str, Sequence[flo
     return frame.svg("".join(drawn), list(series), y_ticks=False)
 
 
-def bars(labels: Sequence[str], values: Sequence[float], x: str, y: str) -> str:
+def bars(labels: Sequence[str], values: Sequence[float], x: str, title: str) -> str:
     """A bar a label."""
-    frame = Frame([0.0, float(len(labels))], [0.0, max(*values, 1e-9)], x, y)
+    frame = Frame([0.0, float(len(labels))], [0.0, max(*values, 1e-9)], x, title)
     drawn = []
     for i, (label, value) in enumerate(zip(labels, values)):
         left, right, top, base = frame.x(i + 0.12), frame.x(i + 0.88), frame.y(value), frame.y(0)
         place = f'x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{base - top:.1f}"'
         middle = (left + right) / 2
         drawn.append(f'<rect {place} fill="var(--one)"/>')
-        drawn.append(f'<text x="{middle:.1f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">{escape(label)}</text>')
+        drawn.append(f'<text x="{middle:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{escape(label)}</text>')
         drawn.append(f'<text x="{middle:.1f}" y="{top - 4:.1f}" text-anchor="middle">{value:.3g}</text>')
     return frame.svg("".join(drawn), [], x_ticks=False)
 
@@ -83,11 +86,11 @@ def _colours(n: int) -> list[str]:
 class Frame:
     """Axes with round ticks, and the map from values to places."""
 
-    def __init__(self, xs: Sequence[float], ys: Sequence[float], x_name: str, y_name: str, log: bool = False) -> None:
+    def __init__(self, xs: Sequence[float], ys: Sequence[float], x_name: str, title: str, log: bool = False) -> None:
         self.log = log
         self.x_range = _padded(min(xs), max(xs), 0)
         self.y_range = _padded(self._height(min(ys)), self._height(max(ys)), 0.06)
-        self.x_name, self.y_name = x_name, y_name
+        self.x_name, self.title = x_name, f"{title} (log scale)" if log else title
 
     def _height(self, value: float) -> float:
         return float(np.log10(value)) if self.log else value
@@ -103,7 +106,7 @@ class Frame:
     def svg(self, content: str, names: Sequence[str], x_ticks: bool = True, y_ticks: bool = True) -> str:
         axes = []
         for tick in _ticks(*self.x_range) if x_ticks else []:
-            axes.append(f'<text x="{self.x(tick):.1f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">{tick:g}</text>')
+            axes.append(f'<text x="{self.x(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{tick:g}</text>')
         heights = _log_ticks(*self.y_range) if self.log else _ticks(*self.y_range)
         for tick in heights if y_ticks else []:
             place = self.y(tick)
@@ -112,11 +115,11 @@ class Frame:
             )
             axes.append(f'<text x="{LEFT - 6}" y="{place + 4:.1f}" text-anchor="end">{tick:g}</text>')
         axes.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 4}" text-anchor="end">{escape(self.x_name)}</text>')
-        axes.append(f'<text x="4" y="11">{escape(self.y_name)}</text>')
+        axes.append(f'<text class="title" x="4" y="15">{escape(self.title)}</text>')
         legend = " · ".join(
             f'<tspan style="fill:{colour}">{escape(name)}</tspan>' for colour, name in zip(_colours(len(names)), names)
         )
-        title = escape(f"{self.y_name or 'distribution'} over {self.x_name}: {', '.join(names)}", quote=True)
+        title = escape(f"{self.title} over {self.x_name}: {', '.join(names)}", quote=True)
         return (
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">{"".join(axes)}{content}'
             f'<text x="{LEFT}" y="{HEIGHT - 4}">{legend}</text></svg>'

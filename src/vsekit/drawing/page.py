@@ -40,7 +40,8 @@ tr.main td { font-weight:650; } small { font-weight:400; }
 .tiles b,.tiles span,.tiles small { display:block; } .tiles span { font-size:.9rem; line-height:1.3; }
 .tiles b { font-size:1.6rem; line-height:1.3; font-variant-numeric:tabular-nums; }
 .halves { display:grid; grid-template-columns:1fr 1fr; gap:.6rem; }
-.row { display:grid; grid-template-columns:repeat(auto-fill,minmax(7rem,1fr)); gap:.6rem; margin:.4rem 0 1.2rem; }
+.row { display:grid; grid-auto-flow:column; grid-auto-columns:minmax(6.5rem,1fr); gap:.6rem; margin:.4rem 0 1.2rem; }
+.row { overflow-x:auto; } .row img,.row .name { aspect-ratio:4/3; object-fit:cover; }
 figure { margin:0; } figure img { width:100%; height:auto; display:block; }
 figure img,.name { border-radius:.4rem; border:3px solid var(--line); }
 .good img,.good .name { border-color:var(--good); } .bad img,.bad .name { border-color:var(--bad); }
@@ -55,12 +56,15 @@ li.good,.true { color:var(--good); }
 .versus { border-top:1px solid var(--line); } .versus p { margin:.3rem 0 0; font-size:.9rem; line-height:1.35; }
 .versus .why { grid-column:1/-1; margin:0; color:var(--soft); }
 .words { line-height:2; margin:0; } .words b,.words span { padding:.1rem .25rem; border-radius:.3rem; }
-svg { width:100%; height:auto; display:block; } svg text { fill:var(--soft); font-size:12px; font-family:inherit; }
+svg { width:100%; height:auto; display:block; } svg text { fill:var(--soft); font-size:13px; font-family:inherit; }
+svg .title { fill:var(--ink); font-size:15px; font-weight:650; }
 .charts { display:grid; grid-template-columns:repeat(auto-fit,minmax(min(18rem,100%),1fr)); gap:1.2rem; }
 pre { overflow-x:auto; font-size:.8rem; margin:0; } details summary { cursor:pointer; color:var(--soft); }
 @media (max-width:32rem) {
   .pair { grid-template-columns:1fr; } .pair figure { max-width:10rem; } section { padding:.9rem; }
-  .row { grid-template-columns:repeat(auto-fill,minmax(5.5rem,1fr)); gap:.4rem; }
+  .row { gap:.4rem; } .tiles { grid-template-columns:1fr 1fr; } svg text { font-size:15px; } svg .title { font-size:17px; }
+  table { font-size:.8rem; } th,td { padding:.3rem .35rem; }
+  th:first-child,td:first-child { position:sticky; left:0; background:var(--card); }
 }
 """
 
