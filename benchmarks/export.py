@@ -16,7 +16,7 @@ import torch
 
 from vsekit.data.views import normalised
 from vsekit.encoders.image.efficientnet_lite import EfficientNetLiteSettings
-from vsekit.export.engine import compiled
+from vsekit.engines.images import compiled
 from vsekit.export.folder import export_onnx
 
 BATCH = 8

@@ -22,6 +22,12 @@ UMASK = os.umask(0)
 os.umask(UMASK)
 
 
+def cache_folder() -> Path:
+    """Where what was computed is kept: $VSEKIT_CACHE, else ~/.cache/vsekit."""
+    given = os.environ.get("VSEKIT_CACHE")
+    return Path(given) if given else Path.home() / ".cache" / "vsekit"
+
+
 @contextmanager
 def atomic_path(path: Path | str) -> Iterator[Path]:
     """A temporary path beside `path`, to write to; it takes `path`'s place when the block ends without an error.
@@ -111,5 +117,6 @@ def fingerprint(*parts: Any) -> str:
             part = f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes()
         elif not isinstance(part, bytes):
             part = json.dumps(part, sort_keys=True, ensure_ascii=False, default=str).encode()
-        digest.update(len(part).to_bytes(8, "big") + part)
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
     return digest.hexdigest()[:16]

@@ -16,9 +16,10 @@ from vsekit.data.views import ViewSettings
 from vsekit.encoders.image import ImageEncoderSettings
 from vsekit.encoders.text import TextEncoderSettings
 from vsekit.encoders.text.transformer import TransformerSettings as TextTransformerSettings
+from vsekit.engines.graphs import write_graph
+from vsekit.engines.session import start_session
 from vsekit.errors import UserError
-from vsekit.export.graphs import FeatureGraph, ImageGraph, TextGraph, write_graph
-from vsekit.export.runtime import start_session
+from vsekit.export.graphs import FeatureGraph, ImageGraph, TextGraph
 from vsekit.heads import HeadSettings
 from vsekit.models.embedder import Embedder
 from vsekit.parts import Sets
@@ -72,7 +73,7 @@ def kinds(union: Any) -> set[str]:
 
 
 def run(path: Path, **inputs: Tensor) -> np.ndarray:
-    return start_session(path, 1).run(None, {name: value.numpy() for name, value in inputs.items()})[0]
+    return start_session(path, 1, "").run(None, {name: value.numpy() for name, value in inputs.items()})[0]
 
 
 def name(part: dict[str, Any]) -> str:

@@ -57,7 +57,7 @@ def clean(
     """Write a collection again without what is wrong with it, with splits, and a list of what was set aside."""
     from vsekit.data.clean import read_clean
     from vsekit.data.written import write_collection
-    from vsekit.features.cache import cache_folder
+    from vsekit.files import cache_folder
 
     kept = cache_folder() / "looks"
     found = read_clean(path, **reading.given, restval=restval, kept=kept, progress=output.progress)

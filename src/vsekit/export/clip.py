@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from vsekit.data.decoding import decode
+from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError, missing_extra
 from vsekit.export.preparation import Steps
 from vsekit.export.sentences import TOKENIZER
 from vsekit.export.sources import Source, save_pieces
-from vsekit.features.fingerprints import weights_fingerprint
 from vsekit.files import fingerprint
 
 

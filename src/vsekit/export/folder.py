@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from vsekit.engines.graphs import write_graph
 from vsekit.errors import UserError
-from vsekit.export.graphs import write_graph
 from vsekit.export.readme import readme
 from vsekit.export.runtime import CONFIG, FORMAT, open_exported
 from vsekit.export.sources import Source, read_source

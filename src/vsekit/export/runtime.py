@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vsekit.errors import UserError, missing_extra
+from vsekit.engines.session import start_session
+from vsekit.errors import UserError
 from vsekit.export.preparation import Preparation
 from vsekit.export.sentences import sentence_reader
 from vsekit.threads import usable_cores
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 CONFIG = "config.json"
-#: The oldest onnxruntime that is known to run these graphs.
-OLDEST = (1, 20)
 AGAIN = "Export the model again: vse export MODEL --to onnx DIR"
 
 
@@ -160,7 +159,7 @@ class Exported:
 
     def _session(self, name: str) -> InferenceSession:
         path = self._whole(name)
-        session = start_session(path, self.threads)
+        session = start_session(path, self.threads, AGAIN)
         owner = session.get_modelmeta().custom_metadata_map.get("vsekit.fingerprint")
         if owner != self.fingerprint:
             raise UserError(
@@ -180,35 +179,6 @@ def _padded(rows: Sequence[np.ndarray], name: str, dtype: Any) -> dict[str, np.n
     for place, row in zip(batch, rows):
         place[: len(row)] = row
     return {name: batch, "lengths": lengths}
-
-
-def start_session(path: Path, threads: int) -> InferenceSession:
-    """A graph ready to run, on `threads` cores that sleep while there is nothing to do."""
-    onnxruntime = _onnxruntime()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 4
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's errors have no common class
-        raise UserError(
-            f"not a graph that onnxruntime can run: {str(error).splitlines()[0]}", file=path, remedy=AGAIN
-        ) from None
-
-
-def _onnxruntime() -> Any:
-    try:
-        import onnxruntime
-    except ImportError:
-        raise missing_extra("onnxruntime", "onnx") from None
-    version = tuple(int(number) for number in onnxruntime.__version__.split(".")[:2])
-    if version < OLDEST:
-        raise UserError(
-            f"onnxruntime {onnxruntime.__version__} is too old, {OLDEST[0]}.{OLDEST[1]} or newer is needed",
-            remedy="Install it with: pip install --upgrade 'vsekit[onnx]'",
-        )
-    return onnxruntime
 
 
 def is_exported(folder: Path | str) -> bool:

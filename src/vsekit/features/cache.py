@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,18 +9,13 @@ import numpy as np
 from vsekit.data.pairs import Pairs
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.weights import weights_fingerprint
 from vsekit.features.extraction import extract
-from vsekit.features.fingerprints import identities_of, weights_fingerprint
+from vsekit.features.fingerprints import identities_of
 from vsekit.features.store import MARKER, FeatureStore
 from vsekit.features.writer import differences, read_marker
-from vsekit.files import fingerprint
+from vsekit.files import cache_folder, fingerprint
 from vsekit.progress import Progress
-
-
-def cache_folder() -> Path:
-    """Where features are kept: $VSEKIT_CACHE, else ~/.cache/vsekit."""
-    given = os.environ.get("VSEKIT_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "vsekit"
 
 
 def stored_features(

@@ -20,8 +20,9 @@ from torch import Tensor
 from vsekit.data.pairs import Picture
 from vsekit.data.pictures import PictureLoader
 from vsekit.data.views import ViewSettings, normalised
+from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError
-from vsekit.features.fingerprints import contents_of, identities_of, weights_fingerprint
+from vsekit.features.fingerprints import contents_of, identities_of
 from vsekit.features.store import MARKER, FeatureStore, other_features
 from vsekit.features.writer import ResumableWriter, as_json
 from vsekit.files import fingerprint, write_npy, write_text

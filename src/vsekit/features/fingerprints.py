@@ -1,4 +1,4 @@
-"""Names for what features come from: an encoder's weights, and pictures by what is in their files."""
+"""Names for what features come from: pictures by what is in their files; `encoders.weights` has those of weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
-from torch import nn
 
 from vsekit.data.decoding import version_of
 from vsekit.data.pairs import Picture
@@ -15,12 +14,6 @@ from vsekit.files import fingerprint
 
 #: Bytes at the beginning of a file that tell how it is read.
 HEAD = 65536
-
-
-def weights_fingerprint(module: nn.Module) -> str:
-    """A name for a module's weights."""
-    state = module.state_dict().items()
-    return fingerprint(*(part for name, tensor in state for part in (name, tensor.cpu().numpy())))
 
 
 def identities_of(pictures: Sequence[Picture]) -> np.ndarray:

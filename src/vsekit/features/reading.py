@@ -7,8 +7,8 @@ from pathlib import Path
 
 from vsekit.data.clean import Clean, read_clean
 from vsekit.data.pairs import Pairs
-from vsekit.features.cache import cache_folder
 from vsekit.features.store import FeatureStore
+from vsekit.files import cache_folder
 from vsekit.progress import QUIET, Progress
 
 

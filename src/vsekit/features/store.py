@@ -23,8 +23,9 @@ import numpy as np
 
 from vsekit.data.pairs import Pairs, Picture
 from vsekit.data.views import ViewSettings
+from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError
-from vsekit.features.fingerprints import identity, weights_fingerprint
+from vsekit.features.fingerprints import identity
 from vsekit.features.writer import differences, read_marker
 
 if TYPE_CHECKING:

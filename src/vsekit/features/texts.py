@@ -17,11 +17,10 @@ from vsekit.data.pairs import Pairs
 from vsekit.data.text import Ragged
 from vsekit.encoders.base import TextEncoder
 from vsekit.encoders.text.transformer import TransformerSettings
+from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError
-from vsekit.features.cache import cache_folder
-from vsekit.features.fingerprints import weights_fingerprint
 from vsekit.features.writer import ResumableWriter
-from vsekit.files import fingerprint, write_npy
+from vsekit.files import cache_folder, fingerprint, write_npy
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress
 

@@ -16,9 +16,9 @@ from vsekit.data.pairs import Pairs
 from vsekit.data.pictures import PictureLoader
 from vsekit.data.views import ViewSettings, normalised
 from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError
 from vsekit.features.cache import stored_features
-from vsekit.features.fingerprints import weights_fingerprint
 from vsekit.models.model import VSE
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress

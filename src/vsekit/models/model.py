@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder, Tokenizer
 from vsekit.encoders.image import encoder_settings
+from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError, nearest
-from vsekit.features.fingerprints import weights_fingerprint
 from vsekit.files import fingerprint, write_json, write_tensors
 from vsekit.models import checksums
 from vsekit.models.querybank import Querybank, remove_querybank

@@ -19,9 +19,10 @@ import torch
 from vsekit.data.decoding import MAX_PIXELS, PictureError, Source, decode
 from vsekit.data.text import Ragged
 from vsekit.data.views import ViewSettings, chosen_crops, cut, normalised, resized
+from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError, missing_extra
 from vsekit.features.cache import CachedFeatures
-from vsekit.features.fingerprints import content_of, weights_fingerprint
+from vsekit.features.fingerprints import content_of
 from vsekit.files import fingerprint
 from vsekit.models.embed import embed_captions
 from vsekit.models.model import STARTER, VSE, load_model, model_folder

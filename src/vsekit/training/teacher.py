@@ -21,10 +21,9 @@ from vsekit.data.pairs import Pairs
 from vsekit.data.text import Ragged
 from vsekit.errors import UserError
 from vsekit.evaluation.meeting import embedded
-from vsekit.features.cache import cache_folder
 from vsekit.features.fingerprints import identities_of
 from vsekit.features.texts import TextStates, stored_texts
-from vsekit.files import fingerprint, write_npy
+from vsekit.files import cache_folder, fingerprint, write_npy
 from vsekit.models.inputs import ImageInputs
 from vsekit.models.model import VSE, load_model
 from vsekit.progress import Progress

@@ -9,9 +9,9 @@ from tests.export.conftest import CNN, shaken
 
 from vsekit.data.views import normalised
 from vsekit.encoders.image import encoder_settings
+from vsekit.engines import images as engine
+from vsekit.engines.images import compiled
 from vsekit.errors import UserError
-from vsekit.export import engine
-from vsekit.export.engine import compiled
 
 
 def test_features_are_torchs_and_a_second_engine_comes_from_the_cache(

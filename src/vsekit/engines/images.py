@@ -12,12 +12,11 @@ import numpy as np
 import torch
 
 from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.weights import weights_fingerprint
+from vsekit.engines.graphs import PixelGraph, write_graph
+from vsekit.engines.session import start_session
 from vsekit.errors import UserError
-from vsekit.export.graphs import PixelGraph, write_graph
-from vsekit.export.runtime import start_session
-from vsekit.features.cache import cache_folder
-from vsekit.features.fingerprints import weights_fingerprint
-from vsekit.files import fingerprint
+from vsekit.files import cache_folder, fingerprint
 from vsekit.threads import usable_cores
 
 #: Of numbers as large as the features' own; ReLU6 networks give 0 … 6.
@@ -29,7 +28,7 @@ class ImageEngine:
 
     def __init__(self, path: Path, threads: int | None = None) -> None:
         self.path = path
-        self._session = start_session(path, threads or len(usable_cores()))
+        self._session = start_session(path, threads or len(usable_cores()), f"Remove {path}.")
 
     def __call__(self, crops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(B, N, d) float32, the mean over the V crops, and (B, N) bool."""
