@@ -88,7 +88,8 @@ def train(
     ['minilm', 'bow']
 
     Args:
-        recipe: "paper:row", or a YAML file; None chooses models for the collection, see `vsekit.recipes.choose`.
+        recipe: "paper:row", or a YAML file; "starter" or the folder of a model, to go on training that; None chooses models
+            for the collection, see `vsekit.recipes.choose`.
         sets: changes of settings, key.path=value.
         text_features: where `vse features transformer` put token features of the captions.
         minutes: a budget to keep to.
@@ -99,12 +100,14 @@ def train(
     from vsekit.data.pairs import Pairs
     from vsekit.recipes import load_settings
     from vsekit.recipes.members import read_members, train_members, with_val
+    from vsekit.recipes.tune import names_a_model, tuning
     from vsekit.report.run import write_run_report
     from vsekit.training.loop import train as run
 
     started, out = time.monotonic(), Path(out)
     several = recipe is None or read_members(Path(recipe)) is not None
-    settings = None if several else load_settings(str(recipe), list(sets))
+    tuned = recipe is not None and names_a_model(str(recipe))
+    settings = None if several else (tuning if tuned else load_settings)(str(recipe), list(sets))
     source: dict[str, Any] = {"recipe": None if recipe is None else str(recipe), "data": None, "features": None}
     store = None
     if isinstance(data, Pairs):
@@ -119,8 +122,9 @@ def train(
             clean.write(out)
     texts = None if text_features is None else Path(text_features)
     more: dict[str, Any] = {"source": source, "text_features": texts, "resume": resume, "progress": progress, **options}
-    if settings is None:
+    if settings is None or tuned:
         pairs = with_val(pairs)
+    if settings is None:
         file = None if recipe is None else Path(recipe)
         end = train_members(file, pairs, out, minutes=minutes, sets=sets, **more)
         measured, val = out / "members" / end["best"], "val"

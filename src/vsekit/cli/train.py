@@ -31,6 +31,7 @@ class MachineOptions:
 @app.command(
     epilog=examples(
         "vse train --data catalogue.csv --out runs/catalogue --minutes 20",
+        "vse train starter --data catalogue.csv --out runs/tuned",
         "vse train vsepp:demo --data scenes --out runs/scenes",
         "vse train scenes:scan --data scenes --out runs/scan --set stages.main.epochs=5",
         "vse train my.yaml --data catalogue.csv --columns caption=title --out runs/catalogue",
@@ -46,7 +47,9 @@ def train(
     output: OutputOptions,
     recipe: Annotated[
         str | None,
-        typer.Argument(help="paper:row (vse recipes lists them), or a YAML file; without one, models are chosen."),
+        typer.Argument(
+            help="paper:row (vse recipes lists them), a YAML file, or a model to go on from; without one, models are chosen."
+        ),
     ] = None,
     minutes: Annotated[
         float | None, typer.Option("--minutes", min=0.1, help="Train as much as fits into these.")
