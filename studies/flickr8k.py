@@ -31,8 +31,8 @@ def main(name: str = "flickr8k", description: str | None = __doc__) -> None:
         prog=f"python -m studies.{name}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", nargs="*", metavar="RUN", help="only these configurations, and what they need")
-    parser.add_argument("--data", type=Path, help="Flickr8k: dataset_flickr8k.json, or its folder")
-    parser.add_argument("--work", type=Path, default=Path("runs/flickr8k"), help="where features and runs go")
+    parser.add_argument("--data", type=Path, help="the collection: its JSON, or the folder")
+    parser.add_argument("--work", type=Path, default=Path("runs") / name, help="where features and runs go")
     parser.add_argument(
         "--word-vectors", type=Path, help="GloVe of 100 numbers a word, for the runs that start with it"
     )
@@ -43,7 +43,9 @@ def main(name: str = "flickr8k", description: str | None = __doc__) -> None:
     study = Study(HERE / f"{name}.yaml", HERE / "results" / name, options.work)
     try:
         if not options.render and options.data is None:
-            raise UserError("where is Flickr8k?", field="--data", remedy="Give --data, or --render to write the page.")
+            raise UserError(
+                "where is the collection?", field="--data", remedy="Give --data, or --render to write the page."
+            )
         if options.one:
             keep_freed_memory()
             torch.set_num_threads(1)

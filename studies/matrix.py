@@ -112,6 +112,10 @@ class Study:
         found = (self.result(run.id) for run in self.runs.values() if run.name == name)
         return [result for result in found if result]
 
+    def found(self) -> dict[str, list[dict[str, Any]]]:
+        """The finished results of every configuration that has any."""
+        return {name: results for name in self.content["runs"] if (results := self.of(name))}
+
     def folder(self, run: Run) -> Path:
         return self.work / "runs" / run.id
 

@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from studies.claims import difference, epochs_to, mean_curve, overtaking, seed_variance
+from studies.claims import difference, mean_curve, seed_variance
 from studies.matrix import Study
+from studies.verdicts import claims_table, converged_table, shown, signed
 from vsekit.drawing import charts
 from vsekit.files import write_text
 
+HERE = Path(__file__).parent
 COLOURS = {"var(--one)": "#2f6db3", "var(--two)": "#c2571a", "var(--good)": "#3b8a4a", "var(--bad)": "#a8324a"}
 COLOURS |= {"var(--soft)": "#777777", "var(--line)": "#bbbbbb", "currentColor": "#555555"}
 #: Charts: file name → title, x axis and the configurations whose curves it shows.
@@ -34,21 +36,26 @@ CURVES = {
 
 def render(study: Study, docs: Path) -> None:
     """Writes docs/study.md and docs/images/study-*.svg."""
-    found = {name: results for name in study.content["runs"] if (results := study.of(name))}
-    text = (Path(__file__).parent / "flickr8k.md").read_text(encoding="utf-8")
+    found = study.found()
+    converged, text_cnn = (
+        Study(HERE / f"{name}.yaml", study.results.parent / name, study.work) for name in ("converged", "text_cnn")
+    )
+    text = (HERE / "flickr8k.md").read_text(encoding="utf-8")
     models = _read_models(study.results.parent / "flickr8k-models")
     pooled = seed_variance(list(found.values()))
     filled = {
-        "claims": "\n".join(_claims(study, found, pooled)),
+        "claims": "\n".join(claims_table(study, found, pooled)),
+        "converged": "\n".join(converged_table(study, converged, pooled)),
+        "text_cnn": "\n".join(_runs(text_cnn.found())),
         "runs": "\n".join(_runs(found)),
         "footing": "\n".join(_runs({name: found[name] for name in study.content["footing"] if name in found})),
         "curves": "\n\n".join(_curves(found, docs)),
         "finished": f"{sum(map(len, found.values()))} of {len(study.runs)}",
-        "cpu_hours": _shown(sum(r["cpu_seconds"] for results in found.values() for r in results) / 3600),
+        "cpu_hours": shown(sum(r["cpu_seconds"] for results in found.values() for r in results) / 3600),
         "models": "\n".join(_models(models)),
         "without": "\n".join(_without(models["best"])) if "best" in models else "",
         "gallery": "\n".join(_gallery(models["best"])) if "best" in models else "",
-        "seed_sd": _shown(pooled**0.5),
+        "seed_sd": shown(pooled**0.5),
     }
     for key, value in filled.items():
         text = text.replace(f"<!-- {key} -->", value)
@@ -65,94 +72,34 @@ def _number(kind: str, names: list[str], found: dict[str, Any], models: dict[str
         return "(not run yet)"
     results = [have[name] for name in names]
     if kind == "rsum":
-        return _shown(np.mean([r["rsum"] for r in results[0]]))
+        return shown(np.mean([r["rsum"] for r in results[0]]))
     if kind == "minutes":
-        return _shown(results[0]["cpu_minutes"], 0)
+        return shown(results[0]["cpu_minutes"], 0)
     if kind == "weights":
-        return ", ".join(f"{_shown(rsum)} at {weight}" for weight, rsum in results[0]["by_weight"].items())
+        return ", ".join(f"{shown(rsum)} at {weight}" for weight, rsum in results[0]["by_weight"].items())
     if kind == "plain_r1":
-        return " and ".join(_shown(results[0]["plain"][way]["r1"]) for way in ("i2t", "t2i"))
+        return " and ".join(shown(results[0]["plain"][way]["r1"]) for way in ("i2t", "t2i"))
     if kind in ("model", "plain"):
-        return _shown(results[0]["metrics" if kind == "model" else "plain"]["rsum"])
+        return shown(results[0]["metrics" if kind == "model" else "plain"]["rsum"])
     d = difference([(1.0, results[0]), (-1.0, results[1])], pooled)
-    return f"{_signed(d.value)} ({_signed(d.low)} … {_signed(d.high)})"
-
-
-def _shown(value: float, digits: int = 1, sign: str = "") -> str:
-    """Rounded to nine digits first: a mean that lies between two shown numbers gives the same one on every processor."""
-    return f"{round(float(value), 9):{sign}.{digits}f}"
-
-
-def _signed(value: float) -> str:
-    return _shown(value, sign="+")
-
-
-def _claims(study: Study, found: dict[str, Any], pooled: float) -> list[str]:
-    lines = ["| paper | claim | difference of rsum | 95 % interval | seeds | verdict |", "|---|---|---|---|---|---|"]
-    for claim in study.content["claims"]:
-        lines.append("| " + " | ".join(_claim(claim, found, pooled)) + " |")
-    return lines
-
-
-def _claim(claim: dict[str, Any], found: dict[str, Any], pooled: float) -> list[str]:
-    title = f"**{claim['claim']}**" if claim.get("bold") else claim["claim"]
-    names = [claim[key] for key in ("better", "than", "overtakes", "first", "faster", "same", "as") if key in claim]
-    names += claim.get("beyond", [])
-    missing = [name for name in names if name not in found]
-    if missing:
-        return [claim["paper"], title, "", "", "", "not run yet: " + ", ".join(f"`{name}`" for name in missing)]
-    seeds = "/".join(str(len(found[name])) for name in names)
-    if "overtakes" in claim:
-        epoch = overtaking(mean_curve(found[claim["first"]]), mean_curve(found[claim["overtakes"]]))
-        answer = "does not: never overtakes" if epoch is None else f"ahead from pass {epoch} on"
-        verdict = answer if epoch is None else ("does not: ahead from the start" if epoch == 1 else f"holds: {answer}")
-        return [claim["paper"], title, "", "", seeds, verdict]
-    if "faster" in claim:
-        fast, slow = mean_curve(found[claim["faster"]]), mean_curve(found[claim["than"]])
-        level = 0.95 * max(slow)
-        a, b = epochs_to(fast, level), epochs_to(slow, level)
-        said = f"{a if a else 'never'} against {b} epochs to 95 % of the other's best"
-        return [claim["paper"], title, "", "", seeds, f"{'holds' if a and b and a < b else 'does not'}: {said}"]
-    if "same" in claim:
-        d = difference([(1.0, found[claim["same"]]), (-1.0, found[claim["as"]])], pooled)
-        verdict = "holds: no difference seen" if d.verdict == "can't tell" else "does not: they differ"
-        return [
-            claim["paper"],
-            title,
-            _signed(d.value),
-            f"{_signed(d.low)} … {_signed(d.high)}",
-            seeds,
-            verdict,
-        ]
-    sides = [(1.0, found[claim["better"]]), (-1.0, found[claim["than"]])]
-    if "beyond" in claim:
-        sides += [(-1.0, found[claim["beyond"][0]]), (1.0, found[claim["beyond"][1]])]
-    d = difference(sides, pooled)
-    return [
-        claim["paper"],
-        title,
-        _signed(d.value),
-        f"{_signed(d.low)} … {_signed(d.high)}",
-        seeds,
-        d.verdict,
-    ]
+    return f"{signed(d.value)} ({signed(d.low)} … {signed(d.high)})"
 
 
 def _runs(found: dict[str, Any]) -> list[str]:
     lines = ["| run | what | features | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum | seeds | CPU-min | MiB |"]
     lines.append("|" + "---|" * 13)
     for name, results in sorted(found.items(), key=lambda item: -float(np.mean([r["rsum"] for r in item[1]]))):
-        cells = [_shown(np.mean([r[way][k] for r in results])) for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
+        cells = [shown(np.mean([r[way][k] for r in results])) for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
         rsum = [r["rsum"] for r in results]
-        spread = f" ± {_shown(np.std(rsum, ddof=1))}" if len(rsum) > 1 else ""
-        minutes = _shown(np.mean([r["cpu_seconds"] for r in results]) / 60)
+        spread = f" ± {shown(np.std(rsum, ddof=1))}" if len(rsum) > 1 else ""
+        minutes = shown(np.mean([r["cpu_seconds"] for r in results]) / 60)
         memory = f"{max(r['peak_mib'] for r in results)}"
         what = [
             f"`{name}`",
             results[0]["about"],
             results[0]["features"],
             *cells,
-            f"**{_shown(np.mean(rsum))}**{spread}",
+            f"**{shown(np.mean(rsum))}**{spread}",
         ]
         lines.append("| " + " | ".join([*what, str(len(results)), minutes, memory]) + " |")
     return lines
@@ -169,10 +116,10 @@ def _models(rows: dict[str, Any]) -> list[str]:
     lines.append("|" + "---|" * 11)
     for row in sorted(rows.values(), key=lambda row: -row["metrics"]["rsum"]):
         metrics = row["metrics"]
-        cells = [_shown(metrics[way][k]) for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
+        cells = [shown(metrics[way][k]) for way in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
         low, high = metrics["ci"]["rsum"]
-        rsum = f"**{_shown(metrics['rsum'])}** ({_shown(low, 0)}–{_shown(high, 0)})"
-        ending = f"{rsum} | {_shown(row['plain']['rsum'])} | {_shown(row['cpu_minutes'])}"
+        rsum = f"**{shown(metrics['rsum'])}** ({shown(low, 0)}–{shown(high, 0)})"
+        ending = f"{rsum} | {shown(row['plain']['rsum'])} | {shown(row['cpu_minutes'])}"
         lines.append(f"| `{row['row']}` | {row['method']} | {' | '.join(cells)} | {ending} |")
     return lines
 
@@ -181,7 +128,7 @@ def _without(best: dict[str, Any]) -> list[str]:
     lines = ["| left out | rsum of the rest | change |", "|---|---|---|"]
     whole = best["metrics"]["rsum"]
     for name, rsum in sorted(best["without"].items(), key=lambda item: item[1]):
-        lines.append(f"| `{name}` | {_shown(rsum)} | {_signed(rsum - whole)} |")
+        lines.append(f"| `{name}` | {shown(rsum)} | {signed(rsum - whole)} |")
     return lines
 
 
@@ -191,30 +138,30 @@ def _gallery(best: dict[str, Any]) -> list[str]:
         lines += [f"### {title}", ""]
         for kind, said in (("right", "The first answer is right"), ("wrong", "The first answer is wrong")):
             lines += [f"{said}:", ""]
-            for shown in best["gallery"][way][kind]:
-                lines.append(f"- **{shown['query']}** (first right answer at rank {shown['rank']})")
-                marks = ("✓" if right else "✗" for right in shown["right"])
-                lines += [f"    {n}. {mark} {item}" for n, (mark, item) in enumerate(zip(marks, shown["found"]), 1)]
+            for answer in best["gallery"][way][kind]:
+                lines.append(f"- **{answer['query']}** (first right answer at rank {answer['rank']})")
+                marks = ("✓" if right else "✗" for right in answer["right"])
+                lines += [f"    {n}. {mark} {item}" for n, (mark, item) in enumerate(zip(marks, answer["found"]), 1)]
             lines.append("")
     return lines
 
 
 def _curves(found: dict[str, Any], docs: Path) -> list[str]:
-    shown = []
+    blocks = []
     for file, (title, names) in CURVES.items():
         series = {name: list(enumerate(mean_curve(found[name]), 1)) for name in names if name in found}
         if len(series) < len(names):
             continue
         _write_svg(docs / "images" / f"{file}.svg", charts.lines(series, "epoch", "rsum"))
-        shown.append(f"![{title}](images/{file}.svg)\n\n*{title}: validation rsum after each epoch, mean over seeds.*")
+        blocks.append(f"![{title}](images/{file}.svg)\n\n*{title}: validation rsum after each epoch, mean over seeds.*")
     adopt = [r["adopt"] for r in found.get("ad-pool", []) if "adopt" in r]
     if adopt:
         points = [(float(step), float(k)) for step, k, *_ in adopt[0]]
         _write_svg(docs / "images" / "study-k.svg", charts.lines({"K": points}, "step", "K"))
-        shown.append(
+        blocks.append(
             "![K over time](images/study-k.svg)\n\n*How many negatives AdOpt keeps (VSE+2AD, Fig. C-2), seed 0.*"
         )
-    return shown
+    return blocks
 
 
 def _write_svg(file: Path, svg: str) -> None:

@@ -1,0 +1,131 @@
+"""The claims of a study as tables: what was claimed, the difference that was found, and the verdict.
+
+`converged_table` puts runs at the papers' own settings beside the paper's own difference and beside the short runs they
+replace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from studies.claims import Difference, difference, epochs_to, mean_curve, overtaking
+from studies.matrix import Study
+from vsekit import recipes
+
+#: With so many seeds a side a claim is closed, whatever its interval says.
+ENOUGH_SEEDS = 3
+
+
+def shown(value: float, digits: int = 1, sign: str = "") -> str:
+    """Rounded to nine digits first: a mean that lies between two shown numbers gives the same one on every processor."""
+    return f"{round(float(value), 9):{sign}.{digits}f}"
+
+
+def signed(value: float) -> str:
+    return shown(value, sign="+")
+
+
+def claims_table(study: Study, found: dict[str, Any], pooled: float) -> list[str]:
+    lines = ["| paper | claim | difference of rsum | 95 % interval | seeds | verdict |", "|---|---|---|---|---|---|"]
+    for claim in study.content["claims"]:
+        lines.append("| " + " | ".join(claim_row(claim, found, pooled)) + " |")
+    return lines
+
+
+def claim_row(claim: dict[str, Any], found: dict[str, Any], pooled: float) -> list[str]:
+    title = f"**{claim['claim']}**" if claim.get("bold") else claim["claim"]
+    names = [claim[key] for key in ("better", "than", "overtakes", "first", "faster", "same", "as") if key in claim]
+    names += claim.get("beyond", [])
+    missing = [name for name in names if name not in found]
+    if missing:
+        return [claim["paper"], title, "", "", "", "not run yet: " + ", ".join(f"`{name}`" for name in missing)]
+    seeds = "/".join(str(len(found[name])) for name in names)
+    if "overtakes" in claim:
+        epoch = overtaking(mean_curve(found[claim["first"]]), mean_curve(found[claim["overtakes"]]))
+        answer = "does not: never overtakes" if epoch is None else f"ahead from pass {epoch} on"
+        verdict = answer if epoch is None else ("does not: ahead from the start" if epoch == 1 else f"holds: {answer}")
+        return [claim["paper"], title, "", "", seeds, verdict]
+    if "faster" in claim:
+        fast, slow = mean_curve(found[claim["faster"]]), mean_curve(found[claim["than"]])
+        level = 0.95 * max(slow)
+        a, b = epochs_to(fast, level), epochs_to(slow, level)
+        said = f"{a if a else 'never'} against {b} epochs to 95 % of the other's best"
+        return [claim["paper"], title, "", "", seeds, f"{'holds' if a and b and a < b else 'does not'}: {said}"]
+    if "same" in claim:
+        d = difference([(1.0, found[claim["same"]]), (-1.0, found[claim["as"]])], pooled)
+        verdict = "holds: no difference seen" if d.verdict == "can't tell" else "does not: they differ"
+        return [
+            claim["paper"],
+            title,
+            signed(d.value),
+            f"{signed(d.low)} … {signed(d.high)}",
+            seeds,
+            verdict,
+        ]
+    sides = [(1.0, found[claim["better"]]), (-1.0, found[claim["than"]])]
+    if "beyond" in claim:
+        sides += [(-1.0, found[claim["beyond"][0]]), (1.0, found[claim["beyond"][1]])]
+    d = difference(sides, pooled)
+    return [
+        claim["paper"],
+        title,
+        signed(d.value),
+        f"{signed(d.low)} … {signed(d.high)}",
+        seeds,
+        d.verdict,
+    ]
+
+
+def converged_table(short: Study, long: Study, pooled: float) -> list[str]:
+    """Every claim of `long`, and every bold claim of `short`, with the paper's difference and both verdicts.
+
+    Args:
+        pooled: s² of the short runs, for sides with a single seed.
+    """
+    lines = [
+        "| paper | claim | the paper's difference | short runs | converged | 95 % interval | seeds | verdict, and why it ended |"
+    ]
+    lines.append("|" + "---|" * 8)
+    before, now = short.found(), long.found()
+    asked = {(claim["paper"], claim["claim"]): claim for claim in long.content["claims"]}
+    for claim in short.content["claims"]:
+        key = claim["paper"], claim["claim"]
+        if key in asked or claim.get("bold"):
+            was = claim_row(claim, before, pooled)
+            cells = [was[0], was[1], _published(claim), f"{was[2]}: {was[5]}".lstrip(": ")]
+            lines.append("| " + " | ".join([*cells, *_converged(asked.get(key), now, pooled)]) + " |")
+    return lines
+
+
+def _converged(claim: dict[str, Any] | None, found: dict[str, Any], pooled: float) -> list[str]:
+    """The difference of converged runs, its interval, seeds, and the verdict with the rule that ended it."""
+    if claim is None:
+        return ["", "", "", "no converged run yet"]
+    sides = [claim["better"], claim["than"]]
+    missing = [f"`{name}`" for name in sides if name not in found]
+    if missing:
+        return ["", "", "", f"no converged run yet of {', '.join(missing)}"]
+    d = difference([(1.0, found[sides[0]]), (-1.0, found[sides[1]])], pooled)
+    seeds = "/".join(str(n) for n in d.seeds)
+    return [signed(d.value), f"{signed(d.low)} … {signed(d.high)}", seeds, f"{d.verdict}; {ended(d)}"]
+
+
+def ended(found: Difference) -> str:
+    """Which rule ended the claim, or that none has: seeds are added while the interval holds 0."""
+    if found.verdict != "can't tell":
+        return "the interval leaves 0 out"
+    return f"{ENOUGH_SEEDS} seeds" if min(found.seeds) >= ENOUGH_SEEDS else "open: more seeds may tell"
+
+
+def _published(claim: dict[str, Any]) -> str:
+    """The paper's own difference: of the recalls that both of its rows print, added up."""
+    if "published" not in claim:
+        return ""
+    rows = [recipes.find(name) for name in claim["published"]]
+    better, than = (row.published for row in rows)
+    pairs = [(a, b) for way in ("i2t", "t2i") for a, b in zip(better.get(way, [])[:3], than.get(way, [])[:3])]
+    both = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not both:
+        return ""
+    recalls = "" if len(both) == 6 else f", {len(both)} recalls"
+    return f"{signed(sum(a - b for a, b in both))} ({rows[0].dataset}{recalls})"

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from studies.claims import Difference
+from studies.matrix import Study
+from studies.verdicts import converged_table, ended
+
+from vsekit.files import write_json
+
+STUDIES = Path(__file__).parents[2] / "studies"
+PICTURES = 40
+CLAIM = {"paper": "VSE++", "claim": "Max wins", "bold": True, "better": "max", "than": "sum"}
+
+
+def study(folder: Path, claims: list[dict[str, Any]], rsums: dict[str, list[float]]) -> Study:
+    """Two runs with these results, a seed each."""
+    runs = {name: {"about": name, "seeds": [0, 1, 2]} for name in ("max", "sum")}
+    folder.mkdir()
+    content = {"features": {}, "base": {"model": {}}, "variants": {}, "runs": runs, "claims": claims}
+    (folder / "study.yaml").write_text(yaml.safe_dump(content))
+    made = Study(folder / "study.yaml", folder, folder)
+    first, none = np.zeros(PICTURES, np.uint8), np.full(5 * PICTURES, 255, np.uint8)
+    for name, values in rsums.items():
+        for seed, rsum in enumerate(values):
+            run = made.runs[f"{name}.{seed}"]
+            ranks = {"i2t": {"ranks": first.tobytes().hex()}, "t2i": {"ranks": none.tobytes().hex()}}
+            write_json(
+                folder / f"{run.id}.json", {"settings": run.settings, "features": run.features, "rsum": rsum} | ranks
+            )
+    return made
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_converged_verdict_stands_beside_the_short_one_and_the_papers_own_difference(tmp_path: Path) -> None:
+    published = CLAIM | {"published": ["vsepp:3.11", "vsepp:3.9"]}
+    short = study(tmp_path / "short", [published], {"max": [200.0, 200.0], "sum": [220.0, 220.0]})
+    long = study(tmp_path / "long", [CLAIM], {"max": [260.0], "sum": [240.0]})
+    row = cells(converged_table(short, long, pooled=4.0)[2])
+    # VSE++, Table 3: 38.6 + 64.6 + 74.6 + 26.8 + 54.9 + 66.8 = 326.3, and 31.6 + 59.3 + 71.7 + 21.6 + 50.7 + 63.8 = 298.7
+    assert row[:5] == ["VSE++", "**Max wins**", "+27.6 (flickr30k)", "-20.0: does not", "+20.0"]
+    # Every picture is ranked alike on both sides, so the seeds alone count: SE² = 4 + 4, and t of 20 degrees of freedom is 2.086.
+    assert row[5] == "+14.1 … +25.9"
+    assert row[6:] == ["1/1", "holds; the interval leaves 0 out"]
+
+
+def test_a_claim_without_converged_runs_says_so(tmp_path: Path) -> None:
+    other = CLAIM | {"claim": "Another"}
+    short = study(tmp_path / "short", [CLAIM, other], {"max": [200.0], "sum": [220.0]})
+    long = study(tmp_path / "long", [CLAIM], {"max": [260.0]})
+    lines = converged_table(short, long, pooled=4.0)[2:]
+    assert [cells(line)[4:] for line in lines] == [
+        ["", "", "", "no converged run yet of `sum`"],
+        ["", "", "", "no converged run yet"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "seeds", "rule"),
+    [
+        (1.0, 9.0, (1, 1), "the interval leaves 0 out"),
+        (-9.0, -1.0, (3, 3), "the interval leaves 0 out"),
+        (-1.0, 9.0, (1, 3), "open: more seeds may tell"),
+        (-1.0, 9.0, (3, 3), "3 seeds"),
+    ],
+)
+def test_seeds_are_added_only_while_the_interval_holds_0(
+    low: float, high: float, seeds: tuple[int, int], rule: str
+) -> None:
+    assert ended(Difference((low + high) / 2, low, high, seeds)) == rule
+
+
+def test_every_converged_claim_is_one_of_the_short_study() -> None:
+    short, long = (yaml.safe_load((STUDIES / f"{name}.yaml").read_text()) for name in ("flickr8k", "converged"))
+    asked = {(claim["paper"], claim["claim"]) for claim in short["claims"]}
+    assert {(claim["paper"], claim["claim"]) for claim in long["claims"]} <= asked
