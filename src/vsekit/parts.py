@@ -180,6 +180,14 @@ class Tokens(NamedTuple):
     lengths: Tensor
 
 
+class ReadTokens(NamedTuple):
+    """`Tokens` with what a frozen encoder made of each before: states (B, T, d)."""
+
+    ids: Tensor
+    lengths: Tensor
+    states: Tensor
+
+
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with `change` laid over it, key by key; None removes a mapping; another `kind` replaces the whole part.
 

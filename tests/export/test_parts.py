@@ -22,6 +22,7 @@ from vsekit.errors import UserError
 from vsekit.export.graphs import FeatureGraph, ImageGraph, TextGraph
 from vsekit.heads import HeadSettings
 from vsekit.models.embedder import Embedder
+from vsekit.models.model import VSE
 from vsekit.parts import Sets
 from vsekit.pooling import PoolingSettings
 
@@ -119,7 +120,18 @@ def test_text_encoders_give_the_same_vectors_at_any_size_and_padding(
     if encoder["kind"] == "transformer":
         encoder = encoder | {"model": str(tiny_bert)}
         options["tokenizer"] = TextTransformerSettings.model_validate(encoder).make_tokenizer([])
-    model = build(text={"encoder": encoder, "pooling": "mean"}, **options)
+    same_sentences(build(text={"encoder": encoder, "pooling": "mean"}, **options), tmp_path)
+
+
+@torch.inference_mode()
+def test_words_beside_the_pooled_vector_give_the_same_vectors_at_any_size_and_padding(tmp_path: Path) -> None:
+    model = build(text={"encoder": TEXTS[0], "pooling": "mean", "words": {"size": 3, "dim": 4}})
+    assert model.text.words is not None
+    model.text.words.choose(np.concatenate(model.tokenizer(SENTENCES)), model.tokenizer.special_ids)
+    same_sentences(model, tmp_path)
+
+
+def same_sentences(model: VSE, tmp_path: Path) -> None:
     example = {"ids": torch.full((3, 5), 7), "lengths": torch.tensor([5, 3, 2])}
     write_graph(TextGraph(model), example, ["embeddings"], tmp_path / "text.onnx", {})
     tokens = Ragged.of(model.tokenizer(SENTENCES))

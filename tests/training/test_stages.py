@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,26 @@ def test_a_teacher_mines_with_its_plain_scores(teacher: str, collection: Path, t
         expected = np.sort(row[negative])[::-1][:5]
         np.testing.assert_allclose(mined.caption_scores[picture][:5], expected, atol=1e-3)
         np.testing.assert_allclose(row[mined.captions[picture][:5]], expected, atol=1e-3)
+
+
+def test_words_beside_a_frozen_encoder_are_those_of_the_training_captions_and_learn(
+    collection: Path, tmp_path: Path
+) -> None:
+    run, pairs = tmp_path / "run", read(collection)
+    words = {"size": 6, "dim": 4, "dropout": 0.0}
+    stages = {"first": {"freeze": ["text.encoder"]}, "second": None}
+    train(settings(model={"text": {"words": words}}, stages=stages), pairs, run)
+    model = load_model(run)
+    said = Counter(word for caption in pairs.split("train").captions for word in caption.text.split())
+    rows = {model.tokenizer.all_words[i]: int(row) for i, row in enumerate(model.text.words.rows) if row}  # type: ignore[attr-defined, union-attr]
+    # Frequent first; of those said equally often, the first of the vocabulary.
+    assert rows.keys() <= said.keys()
+    assert len(rows) == 6
+    assert min(said[word] for word in rows) >= max(said[word] for word in said.keys() - rows.keys())
+    assert [said[word] for word in sorted(rows, key=rows.__getitem__)] == sorted(
+        map(said.__getitem__, rows), reverse=True
+    )
+    torch.manual_seed(RunSettings.model_validate(TINY).seed)
+    untrained = model.settings.text.words.build(len(model.tokenizer))  # type: ignore[union-attr]
+    assert model.text.words is not None
+    assert float(model.text.words.vectors.weight.abs().max()) > float(untrained.vectors.weight.abs().max())

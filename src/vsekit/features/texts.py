@@ -21,20 +21,23 @@ from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError
 from vsekit.features.writer import ResumableWriter
 from vsekit.files import cache_folder, fingerprint, write_npy
-from vsekit.parts import Sets
+from vsekit.parts import ReadTokens, Sets
 from vsekit.progress import QUIET, Progress
 
 
 class TextStates:
-    """States of sentences, with the face of the `Ragged` tokens they were made of: `batch` gives `Sets`."""
+    """States of sentences, with the face of the `Ragged` tokens they were made of: `batch` gives `Sets`.
 
-    def __init__(self, states: np.ndarray, offsets: np.ndarray) -> None:
-        self.states, self.offsets, self.lengths = states, offsets, np.diff(offsets)
+    tokens: given, `batch` gives them too, as `ReadTokens`.
+    """
+
+    def __init__(self, states: np.ndarray, offsets: np.ndarray, tokens: Ragged | None = None) -> None:
+        self.states, self.offsets, self.lengths, self.tokens = states, offsets, np.diff(offsets), tokens
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def batch(self, indices: Any) -> Sets:
+    def batch(self, indices: Any) -> Sets | ReadTokens:
         """The sentences at `indices`: (B, T, d) float32 with a mask, padded with 0 to the longest."""
         chosen = np.asarray(indices, dtype=np.int64)
         lengths = self.lengths[chosen]
@@ -42,6 +45,8 @@ class TextStates:
         inside = places < lengths[:, None]
         vectors = np.zeros((*inside.shape, self.states.shape[1]), np.float32)
         vectors[inside] = self.states[(self.offsets[chosen, None] + places)[inside]]
+        if self.tokens is not None:
+            return ReadTokens(*self.tokens.batch(chosen), torch.from_numpy(vectors))
         return Sets(torch.from_numpy(vectors), torch.from_numpy(inside))
 
 
@@ -91,11 +96,13 @@ def extract_splits(settings: TransformerSettings, pairs: Pairs, out: Path, progr
     return tokens
 
 
-def stored_texts(encoder: TextEncoder, tokens: Ragged, progress: Progress, folder: Path | None = None) -> TextStates:
-    """The same from `folder`, or from the cache, where they are there; in memory."""
+def stored_texts(
+    encoder: TextEncoder, tokens: Ragged, progress: Progress, folder: Path | None = None, *, with_tokens: bool = False
+) -> TextStates:
+    """The same from `folder`, or from the cache, where they are there; in memory. with_tokens: see `TextStates`."""
     folder = folder or cache_folder() / "texts" / _made_by(encoder, tokens)
     stored = extract_texts(encoder, tokens, folder, progress=progress)
-    return TextStates(np.array(stored.states), stored.offsets)
+    return TextStates(np.array(stored.states), stored.offsets, tokens if with_tokens else None)
 
 
 def _made_by(encoder: TextEncoder, tokens: Ragged) -> str:

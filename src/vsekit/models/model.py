@@ -77,7 +77,7 @@ class VSE(nn.Module):
         # Encoders from a hub fill in their architecture, so that the saved model is rebuilt without it.
         self.settings = _with_encoders(settings, getattr(image, "settings", None), getattr(text, "settings", None))
         self.image = Tower(settings.image, image, settings.dim)
-        self.text = Tower(settings.text, text, settings.dim)
+        self.text = Tower(settings.text, text, settings.dim, len(tokenizer))
         self.similarity: Similarity = settings.similarity.build()
         self.querybank: Querybank | None = None
         self.trusted = False

@@ -7,15 +7,16 @@ VSE++ (Sec. 2.1) is: image = CNN feature → linear → l2 norm; text = GRU → 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from vsekit.encoders.image import ImageEncoderSettings
 from vsekit.encoders.text import TextEncoderSettings
 from vsekit.heads import CaptionDecoderSettings, HeadSettings
 from vsekit.heads.identity import IdentitySettings
 from vsekit.heads.linear import LinearSettings
+from vsekit.models.token_bag import TokenBagSettings
 from vsekit.parts import Settings
 from vsekit.pooling import PoolingSettings
 from vsekit.similarity import SimilaritySettings
@@ -58,7 +59,22 @@ class ImageTowerSettings(TowerSettings):
 
 
 class TextTowerSettings(TowerSettings):
+    """words: a learned bag of the encoder's tokens beside the pooled vector; see `token_bag`."""
+
     encoder: TextEncoderSettings
+    words: TokenBagSettings | None = None
+
+    @model_validator(mode="after")
+    def _one_vector_beside_the_bag(self) -> TextTowerSettings:
+        if self.words and (self.pooling.kind == "none" or self.average_views == "after_head"):
+            raise ValueError("words stand beside one pooled vector a sentence: choose a pooling, and views before_head")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_before_without_words(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Models made before there were words keep their fingerprint, by which indexes know them."""
+        written = handler(self)
+        return written if self.words else {key: value for key, value in written.items() if key != "words"}
 
 
 class ModelSettings(Settings):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vsekit.heads.residual_mlp import ResidualMLP
 from vsekit.models.settings import ImageTowerSettings, TextTowerSettings
-from vsekit.parts import Sets
+from vsekit.parts import ReadTokens, Sets
 from vsekit.pooling.base import RegionPooling
 from vsekit.similarity.cosine import l2_normalised
 
@@ -25,14 +25,17 @@ def mean_of_views(sets: Sets) -> Sets:
 
 
 class Tower(nn.Module):
-    """encoder → (l2 norm) → projection → pooling → head → abs → l2 norm; see `vsekit.models.settings`.
+    """encoder → (l2 norm) → projection → pooling (with words beside) → head → abs → l2 norm; see `vsekit.models.settings`.
 
     Args:
         encoder: gives `Sets` of (B, N, encoder.dim), or of (B, V, N, encoder.dim) where it looks at an item V times.
         dim: the size D of what comes out.
+        vocabulary: how many tokens there are, for a text tower with `words`.
     """
 
-    def __init__(self, settings: ImageTowerSettings | TextTowerSettings, encoder: Any, dim: int) -> None:
+    def __init__(
+        self, settings: ImageTowerSettings | TextTowerSettings, encoder: Any, dim: int, vocabulary: int = 0
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         between = encoder.dim if settings.projection.keeps_size else settings.projection_dim or dim
@@ -40,13 +43,15 @@ class Tower(nn.Module):
         self.pooling = settings.pooling.build(between)
         self.regions_dim = between
         pooled = between if self.pooling is None else self.pooling.dim_out
-        self.head = settings.head.build(pooled, dim)
+        words = settings.words if isinstance(settings, TextTowerSettings) else None
+        self.words = words.build(vocabulary) if words else None
+        self.head = settings.head.build(pooled + (words.dim if words else 0), dim)
         self.average_views, self.normalise_features = settings.average_views, settings.normalise_features
         self.normalise, self.absolute = settings.normalise, settings.absolute
 
     def forward(self, inputs: Any) -> Tensor | Sets:
         """Pixels or tokens, or what the encoder made of them before → (B, D), or `Sets` of (B, N, D) where nothing pools."""
-        return self.embed(self.encode(inputs))
+        return self.embed(self.encode(inputs), inputs)
 
     def encode(self, inputs: Any) -> Sets:
         """Pixels (B, 3, H, W), views of each picture (B, V, 3, H, W), or tokens → `Sets` of (B, N, d).
@@ -56,6 +61,9 @@ class Tower(nn.Module):
         """
         if isinstance(inputs, Sets):
             sets = inputs
+        elif isinstance(inputs, ReadTokens):
+            places = torch.arange(inputs.ids.shape[1], device=inputs.ids.device)
+            sets = Sets(inputs.states, places < inputs.lengths[:, None])
         elif isinstance(inputs, Tensor) and inputs.dim() == 5:
             flat, views = self.encoder(inputs.flatten(0, 1)), inputs.shape[:2]
             sets = Sets(flat.vectors.unflatten(0, views), flat.mask.unflatten(0, views))
@@ -63,14 +71,20 @@ class Tower(nn.Module):
             sets = self.encoder(inputs)
         return mean_of_views(sets) if self.average_views == "before_head" else sets
 
-    def embed(self, sets: Sets) -> Tensor | Sets:
-        """The same from the encoder's output on, for features that were extracted before."""
+    def embed(self, sets: Sets, tokens: Any = None) -> Tensor | Sets:
+        """The same from the encoder's output on, for features that were extracted before.
+
+        tokens: those of the sentences, for a tower with `words`.
+        """
         if sets.vectors.dim() == 4:
             return self._finished(self._mean_after_head(sets))
         projected = self._projected(sets)
         if self.pooling is None:
             return Sets(self._finished(self.head(projected)), sets.mask)
-        return self._finished(self.head(self.pooling(projected, sets.mask)))
+        pooled = self.pooling(projected, sets.mask)
+        if self.words is not None:
+            pooled = torch.cat([pooled, self.words(tokens.ids, tokens.lengths)], dim=1)
+        return self._finished(self.head(pooled))
 
     def embed_with_regions(self, sets: Sets) -> tuple[Tensor, Tensor]:
         """(B, D), and the regions (B, N, d) as the pooling left them, for a caption branch."""

@@ -83,7 +83,14 @@ class Collection:
         folder, data = self.text_features, self.settings.data
         splits = (self.train_tokens, data.train + "+restval" * data.restval), (self.val_tokens, data.val)
         train, val = (
-            stored_texts(model.text.encoder, tokens, self.progress, folder and folder / name) for tokens, name in splits
+            stored_texts(
+                model.text.encoder,
+                tokens,
+                self.progress,
+                folder and folder / name,
+                with_tokens=model.text.words is not None,
+            )
+            for tokens, name in splits
         )
         return train, val
 

@@ -108,6 +108,8 @@ class Opener:
             image_dim=self.data.image_dim,
             feature_source=self.data.feature_source,
         )
+        if fresh.text.words is not None:
+            fresh.text.words.choose(self.data.train_tokens.flat, self.data.tokenizer.special_ids)
         nothing_before = self.model is None and not isinstance(stage.start, Path)
         if resumed or stage.start == "scratch" or nothing_before:
             return fresh

@@ -96,7 +96,9 @@ def _texts(model: VSE, pairs: Pairs, progress: Progress) -> Ragged | TextStates:
     """Tokens; or the states of an encoder from a pip package, which its runs share."""
     tokens = Ragged.of(model.tokenizer([caption.text for caption in pairs.captions]))
     encoder = model.text.encoder
-    return stored_texts(encoder, tokens, progress) if encoder.weights_from and encoder.state_a_token else tokens
+    if not (encoder.weights_from and encoder.state_a_token):
+        return tokens
+    return stored_texts(encoder, tokens, progress, with_tokens=model.text.words is not None)
 
 
 def _name(model: VSE, pairs: Pairs) -> str:
