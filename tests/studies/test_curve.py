@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from studies.curve import some
+
+from vsekit.data.pairs import Caption, Pairs, Picture
+
+
+def test_smaller_parts_lie_within_larger_ones_and_validation_stays_whole() -> None:
+    pictures = [Picture(id=str(i), path=None, split="val" if i % 4 == 0 else "train", group=str(i)) for i in range(40)]
+    pairs = Pairs(pictures, [Caption(f"{i}", i, {}) for i in range(40)], Path("x"))
+    parts = [some(pairs, count) for count in (5, 12)]
+    small, large = ({p.id for p in part.pictures if p.split == "train"} for part in parts)
+    assert (len(small), len(large)) == (5, 12)
+    assert small < large
+    for part in parts:
+        assert [p.id for p in part.pictures if p.split == "val"] == [str(i) for i in range(0, 40, 4)]
+        assert all(part.pictures[caption.picture].id == caption.text for caption in part.captions)
