@@ -45,6 +45,8 @@ NOTE = """
 - **Training data**: Flickr8k (Hodosh, Young and Hockenmaier 2013) and a quarter of COCO (Lin et al. 2014), of both Karpathy's
   training split. The photographs belong to their Flickr users and were given for research and education; none is in this package.
   Whether a model trained on them may serve your purpose is for you to decide.
+- **How it reads words**: with MiniLM, which has read much more than captions, and with a learned vector of each of the 6,000
+  most frequent words of the captions beside it (`text.words`).
 - **How it learned**: from the captions, and from the scores of {teachers} teachers trained on the same photographs
   (`distillation`).
 - **Encoders**: EfficientNet-lite0 and lite2 (ImageNet; Apache-2.0) and MiniLM (MIT), read from their pip packages. MiniLM
@@ -61,7 +63,7 @@ NOTE = """
 def runs() -> dict[str, Any]:
     """All runs of studies/starter.yaml by name, the teachers first."""
     study = yaml.safe_load((HERE / "starter.yaml").read_text(encoding="utf-8"))
-    return study["teachers"] | {name: study[name] for name in ("student", "clean")}
+    return study["teachers"] | {name: study[name] for name in ("student", "untaught", "clean")}
 
 
 def settings_of(run: dict[str, Any], teachers: list[Path]) -> RunSettings:
@@ -127,7 +129,7 @@ def main() -> None:
     options = parser.parse_args()
     keep_freed_memory()
     study = runs()
-    names = [name for name in study if name not in ("student", "clean")]
+    names = [name for name in study if name not in ("student", "untaught", "clean")]
     teachers = [options.runs / name for name in names]
     progress = Progress()
     pairs = both(options.flickr8k, options.coco, settings_of(study["student"], teachers), progress)
