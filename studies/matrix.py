@@ -33,18 +33,15 @@ import numpy as np
 import torch
 import yaml
 
-from vsekit.data.pairs import Pairs
+from studies.matrix_features import features
 from vsekit.data.readers import read
-from vsekit.data.views import view_settings
-from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError
 from vsekit.evaluation.meeting import score_runs
 from vsekit.evaluation.metrics import Metrics, query_ranks
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.scorers import Average
-from vsekit.features.extraction import extract
 from vsekit.features.store import FeatureStore
-from vsekit.files import write_json, write_npy
+from vsekit.files import write_json
 from vsekit.parts import merged
 from vsekit.progress import Progress
 from vsekit.recipes import settings_of
@@ -143,74 +140,6 @@ class Study:
             if (not names or run.name in names) and not self.result(run.id):
                 add(run)
         return sorted(ordered.values(), key=lambda run: run.seed)  # stable: a run needs others of its own seed
-
-
-def features(study: Study, name: str, pairs: Pairs, progress: Progress) -> FeatureStore:
-    """Extracts features of the study, or opens them."""
-    spec = dict(study.content["features"][name])
-    if "reduce" in spec:
-        source = features(study, spec["reduce"], pairs, progress)
-        return reduced(source, pairs, spec["side"], spec["dim"], study.work / "features" / name)
-    if "mean" in spec:
-        return averaged(features(study, spec["mean"], pairs, progress), study.work / "features" / name)
-    settings = encoder_settings(spec["encoder"])
-    view = view_settings(spec.get("view", "1C"))
-    encoder = settings.build()
-    with progress.bar(f"Features {name}", "pictures") as bar:
-        return extract(
-            encoder,
-            settings.model_dump(mode="json"),
-            pairs.pictures,
-            view,
-            study.work / "features" / name,
-            crops=spec.get("crops", 1),
-            dtype=spec.get("dtype", "float32"),
-            progress=bar,
-        )
-
-
-def coarser(cells: np.ndarray, side: int) -> np.ndarray:
-    """(n, S², d) grids of S × S cells → (n, side², d) float32, the means of neighbouring cells."""
-    n, places, width = cells.shape
-    grid = torch.from_numpy(cells.astype(np.float32)).view(n, round(places**0.5), -1, width).permute(0, 3, 1, 2)
-    return torch.nn.functional.adaptive_avg_pool2d(grid, side).permute(0, 2, 3, 1).reshape(n, -1, width).numpy()
-
-
-def reduced(source: FeatureStore, pairs: Pairs, side: int, dim: int, out: Path) -> FeatureStore:
-    """Grids of `side` × `side` cells, and of their vectors the first `dim` principal components over the training pictures,
-    all scaled alike to a mean variance of 1."""
-    if (out / "store.json").is_file():
-        return FeatureStore.open(out)
-    cells = source.features
-    width = cells.shape[-1]
-    rows = np.array([picture.row for picture in source.attach(pairs).split("train").pictures], np.int64)
-    total, square, n = np.zeros(width), np.zeros((width, width)), 0
-    for block in np.array_split(np.sort(rows), 64):
-        x = coarser(cells[block], side).reshape(-1, width)
-        total, square, n = total + x.sum(0), square + x.T @ x, n + len(x)
-    mean = total / n
-    values, vectors = np.linalg.eigh(square / n - np.outer(mean, mean))
-    axes = (vectors[:, -dim:] / values[-dim:].mean() ** 0.5).astype(np.float32)
-    kept = round(float(values[-dim:].sum() / values.sum()), 4)
-    change = {"reduced": {"side": side, "dim": dim, "variance_kept": kept}}
-    return _derived(source, out, lambda x: (coarser(x, side) - mean.astype(np.float32)) @ axes, change)
-
-
-def averaged(source: FeatureStore, out: Path) -> FeatureStore:
-    """The mean over a picture's cells."""
-    if (out / "store.json").is_file():
-        return FeatureStore.open(out)
-    return _derived(source, out, lambda x: x.mean(1), {"axes": ["picture", "feature"]})
-
-
-def _derived(source: FeatureStore, out: Path, function: Any, change: dict[str, Any]) -> FeatureStore:
-    """A store of what `function` makes of the features of another, block by block."""
-    blocks = (function(source.features[b].astype(np.float32)) for b in np.array_split(np.arange(len(source.ids)), 64))
-    write_npy(out / "features.npy", np.concatenate([block.astype(np.float16) for block in blocks]))
-    for name in ("ids.txt", "identities.npy"):
-        shutil.copyfile(source.folder / name, out / name)
-    write_json(out / "store.json", source.header | {"dtype": "float16"} | change)
-    return FeatureStore.open(out)
 
 
 def run_one(study: Study, run: Run, data: Path, word_vectors: Path | None, progress: Progress) -> None:
@@ -327,7 +256,7 @@ def run_all(
         todo = [run for run in todo if run not in waiting_for_words]
     pairs = read(data)
     for name in dict.fromkeys(run.features for run in todo if not run.ensemble):
-        features(study, name, pairs, progress)
+        features(study.content["features"], study.work, name, pairs, progress)
     running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
     waiting, done = list(todo), 0
     unfinished, failed = {run.id for run in todo}, set[str]()

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.matrix import Study, coarser, run_all
+from studies.matrix import Study, run_all
+from studies.matrix_features import coarser
 
 from vsekit.errors import UserError
 from vsekit.progress import QUIET

@@ -13,8 +13,11 @@ from vsekit.encoders.base import Tokens
 from vsekit.errors import UserError
 from vsekit.losses.base import Loss, LossInputs, OfflineScores, Teaching
 from vsekit.models.model import VSE
-from vsekit.parts import Sets
+from vsekit.parts import ReadTokens, Sets
 from vsekit.training.settings import AugmentSettings
+
+#: Sentences as tokens, or as what a frozen encoder made of them.
+Texts = Tokens | ReadTokens | Sets
 
 
 @dataclass
@@ -23,8 +26,8 @@ class OfflineBatch:
 
     image: Tensor | Sets
     image_of_caption: Tensor | Sets
-    caption: Tokens | Sets
-    caption_of_image: Tokens | Sets
+    caption: Texts
+    caption_of_image: Texts
 
 
 @dataclass
@@ -43,7 +46,7 @@ class Batch:
     """Pair b is image b with caption b; `groups` numbers groups of the training collection."""
 
     images: Tensor | Sets
-    captions: Tokens | Sets
+    captions: Texts
     groups: Tensor
     epoch: float
     offline: OfflineBatch | None = None
@@ -101,7 +104,7 @@ class Step(nn.Module):
         further = None if teacher.unlabelled is None else self.model.embed_images(teacher.unlabelled)
         return Teaching(teacher.images, teacher.captions, further, teacher.unlabelled_images)
 
-    def _augmented(self, sets: Sets, tokens: Tokens | Sets) -> tuple[Sets, Tokens | Sets]:
+    def _augmented(self, sets: Sets, tokens: Texts) -> tuple[Sets, Texts]:
         if self.augment.regions:
             places = sets.mask.flatten(0, -2)  # of every picture, or of every view
             sets = Sets(sets.vectors, drop_regions(places, self.augment.regions).view_as(sets.mask))

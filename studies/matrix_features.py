@@ -1,0 +1,86 @@
+"""The features of a study: extracted once by an encoder, or made of others; kept under WORK/features."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from vsekit.data.pairs import Pairs
+from vsekit.data.views import view_settings
+from vsekit.encoders.image import encoder_settings
+from vsekit.features.extraction import extract
+from vsekit.features.store import FeatureStore
+from vsekit.files import write_json, write_npy
+from vsekit.progress import Progress
+
+
+def features(specs: dict[str, Any], work: Path, name: str, pairs: Pairs, progress: Progress) -> FeatureStore:
+    """Extracts features of a study, or opens them. specs: `features` of its YAML; see `studies.matrix`."""
+    spec = dict(specs[name])
+    if "reduce" in spec:
+        source = features(specs, work, spec["reduce"], pairs, progress)
+        return reduced(source, pairs, spec["side"], spec["dim"], work / "features" / name)
+    if "mean" in spec:
+        return averaged(features(specs, work, spec["mean"], pairs, progress), work / "features" / name)
+    settings = encoder_settings(spec["encoder"])
+    view = view_settings(spec.get("view", "1C"))
+    encoder = settings.build()
+    with progress.bar(f"Features {name}", "pictures") as bar:
+        return extract(
+            encoder,
+            settings.model_dump(mode="json"),
+            pairs.pictures,
+            view,
+            work / "features" / name,
+            crops=spec.get("crops", 1),
+            dtype=spec.get("dtype", "float32"),
+            progress=bar,
+        )
+
+
+def coarser(cells: np.ndarray, side: int) -> np.ndarray:
+    """(n, S², d) grids of S × S cells → (n, side², d) float32, the means of neighbouring cells."""
+    n, places, width = cells.shape
+    grid = torch.from_numpy(cells.astype(np.float32)).view(n, round(places**0.5), -1, width).permute(0, 3, 1, 2)
+    return torch.nn.functional.adaptive_avg_pool2d(grid, side).permute(0, 2, 3, 1).reshape(n, -1, width).numpy()
+
+
+def reduced(source: FeatureStore, pairs: Pairs, side: int, dim: int, out: Path) -> FeatureStore:
+    """Grids of `side` × `side` cells, and of their vectors the first `dim` principal components over the training pictures,
+    all scaled alike to a mean variance of 1."""
+    if (out / "store.json").is_file():
+        return FeatureStore.open(out)
+    cells = source.features
+    width = cells.shape[-1]
+    rows = np.array([picture.row for picture in source.attach(pairs).split("train").pictures], np.int64)
+    total, square, n = np.zeros(width), np.zeros((width, width)), 0
+    for block in np.array_split(np.sort(rows), 64):
+        x = coarser(cells[block], side).reshape(-1, width)
+        total, square, n = total + x.sum(0), square + x.T @ x, n + len(x)
+    mean = total / n
+    values, vectors = np.linalg.eigh(square / n - np.outer(mean, mean))
+    axes = (vectors[:, -dim:] / values[-dim:].mean() ** 0.5).astype(np.float32)
+    kept = round(float(values[-dim:].sum() / values.sum()), 4)
+    change = {"reduced": {"side": side, "dim": dim, "variance_kept": kept}}
+    return _derived(source, out, lambda x: (coarser(x, side) - mean.astype(np.float32)) @ axes, change)
+
+
+def averaged(source: FeatureStore, out: Path) -> FeatureStore:
+    """The mean over a picture's cells."""
+    if (out / "store.json").is_file():
+        return FeatureStore.open(out)
+    return _derived(source, out, lambda x: x.mean(1), {"axes": ["picture", "feature"]})
+
+
+def _derived(source: FeatureStore, out: Path, function: Any, change: dict[str, Any]) -> FeatureStore:
+    """A store of what `function` makes of the features of another, block by block."""
+    blocks = (function(source.features[b].astype(np.float32)) for b in np.array_split(np.arange(len(source.ids)), 64))
+    write_npy(out / "features.npy", np.concatenate([block.astype(np.float16) for block in blocks]))
+    for name in ("ids.txt", "identities.npy"):
+        shutil.copyfile(source.folder / name, out / name)
+    write_json(out / "store.json", source.header | {"dtype": "float16"} | change)
+    return FeatureStore.open(out)
