@@ -124,4 +124,6 @@ def test_the_plan_at_convergence_names_runs_that_exist_and_every_run_stops_when_
         assert {claim["better"], claim["than"]} <= study.content["runs"].keys()
     for run in study.runs.values():
         stage = RunSettings.model_validate(run.settings).stages["main"]
-        assert (stage.early_stop, stage.epochs, run.settings["model"]["dim"]) == (3, 30, 1024)
+        assert stage.early_stop == 3
+        # VSE++ and ConVSE; dual-path's Stages I and II.
+        assert (stage.epochs, run.settings["model"]["dim"]) in {(30, 1024), (240, 2048), (60, 2048)}
