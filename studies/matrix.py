@@ -256,7 +256,7 @@ def run_all(
         todo = [run for run in todo if run not in waiting_for_words]
     pairs = read(data)
     for name in dict.fromkeys(run.features for run in todo if not run.ensemble):
-        features(study.content["features"], study.work, name, pairs, progress)
+        features(study.content, study.work, name, pairs, progress)
     running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
     waiting, done = list(todo), 0
     unfinished, failed = {run.id for run in todo}, set[str]()

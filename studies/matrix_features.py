@@ -18,14 +18,14 @@ from vsekit.files import write_json, write_npy
 from vsekit.progress import Progress
 
 
-def features(specs: dict[str, Any], work: Path, name: str, pairs: Pairs, progress: Progress) -> FeatureStore:
-    """Extracts features of a study, or opens them. specs: `features` of its YAML; see `studies.matrix`."""
-    spec = dict(specs[name])
+def features(content: dict[str, Any], work: Path, name: str, pairs: Pairs, progress: Progress) -> FeatureStore:
+    """Extracts features of a study, or opens them. content: its YAML; see `studies.matrix`."""
+    spec = dict(content["features"][name])
     if "reduce" in spec:
-        source = features(specs, work, spec["reduce"], pairs, progress)
+        source = features(content, work, spec["reduce"], pairs, progress)
         return reduced(source, pairs, spec["side"], spec["dim"], work / "features" / name)
     if "mean" in spec:
-        return averaged(features(specs, work, spec["mean"], pairs, progress), work / "features" / name)
+        return averaged(features(content, work, spec["mean"], pairs, progress), work / "features" / name)
     settings = encoder_settings(spec["encoder"])
     view = view_settings(spec.get("view", "1C"))
     encoder = settings.build()
