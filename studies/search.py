@@ -86,20 +86,20 @@ def calibration(run: Path, pairs: Pairs, topics: list[str]) -> None:
     own = owner[asking][:, None] == np.arange(n)
     words = [tokenize(caption.text) for caption in pairs.captions]
     others = [text for text in SENTENCES[::2] if "<unk>" not in model.words(text)]
-    print(f"{n} pictures\n| known negatives | asked | strong | likely | weak | none | says nothing | queries |")
-    print("|---|" + "---|" * 7)
+    print(f"{n} pictures\n| known negatives | asked | strong | likely | weak | none | queries |")
+    print("|---|" + "---|" * 6)
     for negatives, kept in (("sentences", rest[:0]), ("captions", rest)):
 
         def row(label: str, matches: list[str | None] | None, negatives: str = negatives) -> None:
             if matches:
                 shares = [100 * matches.count(match) / len(matches) for match in ("strong", "likely", "weak", "none")]
-                cells = " | ".join(f"{share:.0f}" for share in [*shares, shares[2] + shares[3]])
+                cells = " | ".join(f"{share:.0f}" for share in shares)
                 print(f"| {negatives} | {label} | {cells} | {len(matches)} |")
 
         whole = (model, pairs, images, captions, kept)
         matches = judged(*whole, everything)
         if matches is None:
-            print(f"| {negatives} | (the model knows too few words of the sentences) | | | | | | |")
+            print(f"| {negatives} | (the model knows too few words of the sentences) | | | | | |")
             continue
         row("captions of pictures in the index", matches)
         row("their own picture removed", judged(*whole, everything, own))
@@ -122,7 +122,7 @@ def calibration(run: Path, pairs: Pairs, topics: list[str]) -> None:
         right = (everything @ images.T).argmax(1) == owner[asking]
         found = np.array([match in ("strong", "likely") for match in matches])
         print(
-            f"R@1 {100 * right[found].mean():.0f} where it finds a match, {100 * right[~found].mean():.0f} where it says nothing"
+            f"R@1 {100 * right[found].mean():.0f} where a hit is strong or likely, {100 * right[~found].mean():.0f} where none is"
         )
 
 

@@ -204,10 +204,18 @@ def test_nothing_is_judged_without_tables() -> None:
 def test_the_verdict_says_that_nothing_matches() -> None:
     found = calibration(table(normal()))
     said = found.verdict(np.zeros(2), np.array([2.0]), 8000, "text", "image")
-    assert said == (
-        "Nothing here matches well: the best picture scores no higher than an unrelated one would among 8,000."
-    )
+    assert said == ("Nothing here matches: the best picture scores no higher than an unrelated one would among 8,000.")
     assert found.verdict(np.zeros(2), np.array([8.0]), 8000, "text", "image") is None
+
+
+def test_the_verdict_is_silent_where_the_best_may_be_right() -> None:
+    """Among 1 / S(z) unrelated items one is expected to score as high: that is weak, and no proof of anything."""
+    found = calibration(table(normal()))
+    score = 2.0
+    n = round(1 / (1 - float(found.judge(np.zeros(2), np.array([score]), 1, "text", "image").standings[0] or 0)))
+    assert found.judge(np.zeros(2), np.array([score]), n, "text", "image").matches == ["weak"]
+    assert found.verdict(np.zeros(2), np.array([score]), n, "text", "image") is None
+    assert found.verdict(np.zeros(2), np.array([score]), 100 * n, "text", "image") is not None
 
 
 def test_a_sum_of_words_and_pictures_takes_the_more_careful_table() -> None:

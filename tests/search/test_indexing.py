@@ -99,6 +99,9 @@ def test_a_folder_is_indexed_with_what_its_files_say(
         "folder": "photos/rome",
         "name": "1.JPG",
         "extension": "jpg",
+        "dated": "2020-05-17 10:00:00",
+        "orientation": "portrait",
+        "type": "photo",
     }
 
 

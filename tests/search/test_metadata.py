@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from PIL import Image
 from PIL.TiffImagePlugin import IFDRational
 
 from vsekit.data.decoding import decode
-from vsekit.search.metadata import FIELDS, file_meta, picture_meta
+from vsekit.search.metadata import FIELDS, file_meta, picture_meta, told_meta
 
 ORIGINAL, LENS, EXIF, GPS = 0x9003, 0xA434, 0x8769, 0x8825
 
@@ -99,3 +100,32 @@ def test_damaged_exif_never_stops_a_picture(noise: bytes, at: int) -> None:
 def test_a_file_is_known_by_folder_name_and_extension() -> None:
     expected = {"folder": "Photos/rome", "name": "A.JPEG", "extension": "jpg"}
     assert file_meta("/home/me/Photos/rome/A.JPEG", "Photos/rome") == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (
+            {"width": 40, "height": 30, "name": "a.jpg", "extension": "jpg"},
+            {"orientation": "landscape", "type": "photo"},
+        ),
+        (
+            {"width": 30, "height": 40, "name": "a.png", "extension": "png"},
+            {"orientation": "portrait", "type": "graphic"},
+        ),
+        ({"width": 41, "height": 40, "extension": "png", "camera": "X100"}, {"orientation": "square", "type": "photo"}),
+        ({"name": "Screenshot_2021.jpg", "extension": "jpg"}, {"type": "screenshot"}),
+        ({"name": "Bildschirmfoto am 4. Juli.png", "extension": "png"}, {"type": "screenshot"}),
+    ],
+)
+def test_orientation_and_type_follow_from_size_name_and_camera(found: dict[str, Any], told: dict[str, Any]) -> None:
+    answer = told_meta(found, 0)
+    del answer["dated"]
+    assert answer == told
+
+
+def test_a_picture_is_dated_by_its_camera_or_else_by_its_file() -> None:
+    at = datetime(2022, 3, 4, 5, 6, 7)
+    changed = int(at.timestamp()) * 10**9 + 123
+    assert told_meta({}, changed)["dated"] == "2022-03-04 05:06:07"
+    assert told_meta({"taken": "2021-07-04 15:30:00"}, changed)["dated"] == "2021-07-04 15:30:00"

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vsekit.files import fingerprint
-from vsekit.search.items import Item, Value
-from vsekit.search.metadata import FIELDS, file_meta
+from vsekit.search.items import MARKS, Item, Value
+from vsekit.search.metadata import FIELDS, file_meta, told_meta
 from vsekit.search.pictures import IN_SHARD
 from vsekit.search.stores.base import Store
 from vsekit.search.walk import Seen
@@ -90,6 +90,8 @@ class Book:
         self.lost = {item.path: item for item in lost if item.kind == "image"}
         self._ids |= {item.id for item in lost}
         for item in self.store.all_items("image"):
+            if "dated" not in item.meta:  # of an index made before this was kept
+                self.updated[item.id] = replace(item, meta={**told_meta(item.meta, item.mtime_ns), **item.meta})
             collection = item.meta.get("collection")
             self.known[item.path] = Known(item.id, item.content, item.size, item.mtime_ns, collection)
             self._contents[item.content] = item.id
@@ -102,16 +104,17 @@ class Book:
 
     def put(self, seen: Seen, content: str, meta: Mapping[str, Value], vector: np.ndarray) -> None:
         """Adds a picture, or replaces what was known of the file."""
-        known = self.known.get(seen.path)
+        known, marks = self.known.get(seen.path), {}
         if known is None and seen.path in self.lost:
             self.report.repaired += 1
+            marks = self.lost[seen.path].marks
             id_ = self.lost.pop(seen.path).id
         elif known is None:
             self.report.added += 1
             id_ = self._new_id(seen.path)
         else:
             self.report.changed += 1
-            id_ = known.id
+            id_, marks = known.id, self.item(known.id).marks
             self._forget(known)
         item = Item(
             id_,
@@ -120,7 +123,7 @@ class Book:
             width=int(meta["width"]),
             height=int(meta["height"]),
             content=content,
-            meta=meta,
+            meta={**meta, **marks},
         )
         self.written[id_] = (placed(item, seen), vector)
         self._know(seen, id_, content)
@@ -199,8 +202,10 @@ class Book:
 
 def placed(item: Item, seen: Seen) -> Item:
     """What is known of a picture, at another place or time. A collection's columns win, but for the size in pixels."""
-    columns = {f"column_{name}" if name in ("width", "height") else name: value for name, value in seen.meta.items()}
-    meta = {**kept(item), **file_meta(seen.path, seen.folder), **columns}
+    own = ("width", "height", *MARKS)
+    columns = {f"column_{name}" if name in own else name: value for name, value in seen.meta.items()}
+    found = {**kept(item), **file_meta(seen.path, seen.folder)}
+    meta = {**found, **told_meta(found, seen.mtime_ns), **item.marks, **columns}
     return replace(item, path=seen.path, size=seen.size, mtime_ns=seen.mtime_ns, meta=meta)
 
 
@@ -216,6 +221,6 @@ def there(item: Item) -> Seen:
     status = os.stat(inside[1] if inside is not None and shard else item.path)
     size = int(inside[3]) if inside is not None and shard else status.st_size
     folder = str(item.meta.get("folder", ""))
-    own = {*FIELDS, *file_meta(item.path, folder)}
+    own = {*FIELDS, *MARKS, *(found := file_meta(item.path, folder)), *told_meta({**item.meta, **found}, 0)}
     columns = {name: value for name, value in item.meta.items() if name not in own}
     return Seen(item.path, size, status.st_mtime_ns, folder, columns)

@@ -291,11 +291,10 @@ class Calibration:
         what = "picture" if kind == "image" else "caption"
         if not len(scores):
             return f"No {what} passes the filter." if filtered else f"This index holds no {what}s."
-        match = self.judge(vector, scores[:1], n, asked, kind).matches[0]
-        if match in (None, "strong", "likely"):
+        if self.judge(vector, scores[:1], n, asked, kind).matches[0] != "none":  # a weak one may be right
             return None
         among = f" among {n:,}" if n > 1 else ""
-        return f"Nothing here matches well: the best {what} scores no higher than an unrelated one would{among}."
+        return f"Nothing here matches: the best {what} scores no higher than an unrelated one would{among}."
 
 
 def _match(expected: float, doubtful: bool) -> Match:

@@ -9,6 +9,10 @@ from typing import Literal
 Kind = Literal["image", "caption"]
 Value = str | int | float | bool
 """What metadata may hold; filters compare these."""
+Place = tuple[str, str]
+"""Where a picture stands among the newest: its `dated` ("" without one) and its id."""
+#: What people say of a picture, as metadata that is true or not there. Indexing leaves it as it is.
+MARKS = ("favourite", "hidden")
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Item:
     width, height: of the upright picture, in pixels; 0 where unknown.
     content: fingerprint of the file's bytes, by which a renamed file is recognised; "" for captions.
     size, mtime_ns: of the file when it was read; a file with the same two is taken to be unchanged.
-    meta: what filters ask about: EXIF (year, camera …), folder, name, and the collection's columns.
+    meta: what filters ask about: EXIF (year, camera …), date, folder, name, the collection's columns, and `MARKS`.
     """
 
     id: str
@@ -38,6 +42,15 @@ class Item:
     size: int = 0
     mtime_ns: int = 0
     meta: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Place:
+        dated = self.meta.get("dated", "")
+        return dated if isinstance(dated, str) else "", self.id
+
+    @property
+    def marks(self) -> dict[str, Value]:
+        return {name: self.meta[name] for name in MARKS if name in self.meta}
 
 
 @dataclass(frozen=True)

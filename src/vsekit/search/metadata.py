@@ -3,14 +3,19 @@
     year month taken camera lens lat lon    from EXIF, where it is there and makes sense
     width height                            of the upright picture
     folder name extension                   of the file
+    dated                                   when it was taken, else when its file was last changed (in this machine's time)
+    orientation                             landscape, portrait or square
+    type                                    photo, screenshot or graphic, by name, camera and format
 
-`taken` is like "2021-07-04 15:30:00", so that texts compare as times do.
+`taken` and `dated` are like "2021-07-04 15:30:00", so that texts compare as times do.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +31,11 @@ _EXIF, _GPS = 0x8769, 0x8825
 _ORIGINAL, _DIGITIZED, _LENS = 0x9003, 0x9004, 0xA434
 _LATITUDE_REF, _LATITUDE, _LONGITUDE_REF, _LONGITUDE = 1, 2, 3, 4
 _LONGEST = 200
+_SCREENSHOT = re.compile(
+    r"screen[ _-]?shot|screen[ _-]?capture|bildschirmfoto|schermafbeelding|schermata|captura de pantalla|capture d.écran",
+    re.IGNORECASE,
+)
+_DRAWN = ("png", "gif", "webp", "bmp")  # formats that no camera writes
 #: What `picture_meta` may find.
 FIELDS = ("width", "height", "year", "month", "taken", "camera", "lens", "lat", "lon")
 
@@ -59,6 +69,21 @@ def file_meta(path: str, folder: str) -> dict[str, Value]:
     name = os.path.basename(path)
     extension = os.path.splitext(name)[1].lstrip(".").lower()
     return {"folder": folder, "name": name, "extension": "jpg" if extension == "jpeg" else extension}
+
+
+def told_meta(meta: Mapping[str, Value], mtime_ns: int) -> dict[str, Value]:
+    """What follows from what `picture_meta` and `file_meta` found."""
+    width, height = float(meta.get("width", 0)), float(meta.get("height", 0))
+    if _SCREENSHOT.search(str(meta.get("name", ""))):
+        type = "screenshot"
+    else:
+        type = "graphic" if meta.get("extension") in _DRAWN and "camera" not in meta else "photo"
+    changed = datetime.fromtimestamp(mtime_ns // 10**9).isoformat(" ")
+    told: dict[str, Value] = {"dated": meta.get("taken", changed), "type": type}
+    if width and height:
+        wide = width / height
+        told["orientation"] = "landscape" if wide > 1.1 else "portrait" if wide < 1 / 1.1 else "square"
+    return told
 
 
 def _time(value: Any) -> datetime | None:

@@ -22,6 +22,7 @@ from vsekit.errors import UserError
 from vsekit.search.calibration import Asked, Calibration
 from vsekit.search.filters import Filter
 from vsekit.search.filters import parse as parse_filter
+from vsekit.search.hiding import Hiding
 from vsekit.search.items import Hit, Item, Kind
 from vsekit.search.query import Query, combined, parse
 from vsekit.search.stores.base import Found, Store
@@ -75,10 +76,12 @@ class Ask:
 
 @dataclass(frozen=True)
 class _Read:
-    """An ask that can be answered. filter: read. named: the items of the query, which are left out of the answer."""
+    """An ask that can be answered. filter: read, and without what is hidden. hidden: pictures whose captions are left out.
+    named: the items of the query, which are left out, too."""
 
     ask: Ask
     filter: Filter | None
+    hidden: Collection[str]
     named: Mapping[str, Item]
     vector: np.ndarray
 
@@ -113,6 +116,7 @@ class Searcher:
             )
         self.store, self.model, self.reranker, self.header = store, model, reranker, header
         self.calibration = Calibration.of(store, model)
+        self.hiding = Hiding(store)
         self._texts: OrderedDict[str, np.ndarray] = OrderedDict()
         self._lock = Lock()
 
@@ -252,7 +256,8 @@ class Searcher:
             raise UserError("there is no model to re-rank with", remedy="Name one, for example: --rerank runs/scan")
         filter = parse_filter(ask.filter) if isinstance(ask.filter, str) else ask.filter
         named = {item.id: item for item in self.named(ask.query.items)}
-        return _Read(ask, filter, named, self._vector(ask.query, shown))
+        shown_to, hidden = self.hiding.without(filter), self.hiding.ids(filter)
+        return _Read(ask, shown_to, hidden, named, self._vector(ask.query, shown))
 
     def _found(self, reads: Sequence[_Read]) -> list[Answer | Exception]:
         """Answers to asks that want as many of the same kind, by one search of the store."""
@@ -284,6 +289,8 @@ class Searcher:
 
     def _hits(self, read: _Read, found: Found, count: int, searched: float) -> Answer:
         ask, vector, found = read.ask, read.vector, _without(found, read.named)
+        if ask.kind == "caption" and (hidden := read.hidden):
+            found = _without(found, [id_ for id_ in found.ids if id_.rpartition("#")[0] in hidden])
         order = list(range(len(found.ids)))
         if ask.rerank and self.reranker:
             best = self.store.items(found.ids[: ask.rerank])
@@ -293,8 +300,9 @@ class Searcher:
         asked = _asked(ask.query, read.named)
         judged = self.calibration.judge(vector, scores, count, asked, ask.kind)
         hits = [Hit(*columns) for columns in zip(items, scores.tolist(), *judged)]
-        verdict = self.calibration.verdict(vector, found.scores, count, asked, ask.kind, read.filter is not None)
-        if read.filter is not None and not len(found.ids):
+        filtered = ask.filter is not None
+        verdict = self.calibration.verdict(vector, found.scores, count, asked, ask.kind, filtered)
+        if filtered and read.filter is not None and not len(found.ids):
             verdict = f"{verdict}{self._unknown_fields(read.filter)}"
         return Answer(hits, verdict, len(order) > ask.offset + ask.top, Timing(0.0, searched, 0.0))
 

@@ -8,13 +8,16 @@ holds one lock from its first look to its last write: `lock` takes it, else the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from heapq import nlargest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from vsekit.errors import UserError
-from vsekit.search.items import Item, Kind
+from vsekit.search.items import Item, Kind, Place, Value
 
 if TYPE_CHECKING:
     from vsekit.search.filters import Filter
@@ -35,6 +38,12 @@ class Checked(NamedTuple):
     captions: int
     damage: list[str]
     waiting: int = 0
+
+
+def with_marks(meta: Mapping[str, Value], marks: Mapping[str, bool]) -> dict[str, Value]:
+    """Metadata with these marks; one that is taken away is not there."""
+    others: dict[str, Value] = {name: value for name, value in meta.items() if name not in marks}
+    return others | {name: True for name, on in marks.items() if on}
 
 
 class UnreachableError(UserError):
@@ -112,6 +121,32 @@ class Store(ABC):
     def fields(self) -> dict[str, dict[str, Any]]:
         """The metadata of pictures, for filters: name → {"type": "number" | "text" | "boolean", and "min", "max" or
         "values": [[value, count], …] (the commonest 50), "count": items that have it}."""
+
+    # Looking through pictures. These work with any store, by reading all of it.
+
+    def version(self) -> str | None:
+        """Another text after every change of what is stored; None where the store can't tell."""
+        return None
+
+    def latest(self, top: int, *, after: Place | None = None, filter: Filter | None = None) -> list[Item]:
+        """The newest pictures that pass the filter: by falling `Item.place`, those without a date last. after: the place of
+        the last one that is known already."""
+        passing = (item for item in self._pictures(filter) if after is None or item.place < after)
+        return nlargest(top, passing, key=lambda item: item.place)
+
+    def tally(self, field: str, *, filter: Filter | None = None, cut: int | None = None) -> list[tuple[str, int]]:
+        """The texts that a field has, in order, with how many pictures that pass the filter have each. Empty ones don't
+        count. cut: only their first so many characters."""
+        texts = (item.meta.get(field) for item in self._pictures(filter))
+        return sorted(Counter(text[:cut] for text in texts if isinstance(text, str) and text).items())
+
+    def mark(self, ids: Sequence[str], marks: Mapping[str, bool]) -> None:
+        """Sets or takes away `MARKS` of pictures, all at once; KeyError for an id that is not there."""
+        items = self.items(ids)
+        self.update([replace(item, meta=with_marks(item.meta, marks)) for item in items])
+
+    def _pictures(self, filter: Filter | None) -> Iterator[Item]:
+        return (item for item in self.all_items("image") if filter is None or filter.matches(item.meta))
 
     @abstractmethod
     def close(self) -> None:

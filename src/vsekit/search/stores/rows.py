@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from vsekit.search.filters import clean_text, number
-from vsekit.search.items import Item, Kind, Value
+from vsekit.search.items import MARKS, Item, Kind, Value
 
 KINDS: tuple[Kind, ...] = ("image", "caption")
 COLUMNS = ("path", "text", "picture", "width", "height", "content", "size", "mtime_ns")
@@ -28,6 +28,12 @@ def clean_meta(meta: Mapping[str, Value]) -> dict[str, Value]:
         elif math.isfinite(value):
             result[clean_text(name)] = number(value)
     return result
+
+
+def marked(meta: Mapping[str, Value], before: Mapping[str, Value]) -> dict[str, Value]:
+    """Metadata to be written for an item that is there: its marks stay as they are, whatever the writer knew of them."""
+    others = {name: value for name, value in meta.items() if name not in MARKS}
+    return others | {name: before[name] for name in MARKS if name in before}
 
 
 def to_doc(item: Item, meta: Mapping[str, Value]) -> str:

@@ -23,8 +23,9 @@ from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
-from vsekit.search.stores.base import Checked, Found, Store
+from vsekit.search.stores.base import Checked, Found
 from vsekit.search.stores.embedded import builder, files, mending, place, tables
+from vsekit.search.stores.embedded.browsing import Browsing
 from vsekit.search.stores.embedded.builder import Builder
 from vsekit.search.stores.embedded.database import CHECKSUMS, DATABASE, Database
 from vsekit.search.stores.embedded.filter import condition
@@ -37,7 +38,7 @@ Result = TypeVar("Result")
 FEW_DEAD = 1000  # dead slots that are never worth a new file
 
 
-class EmbeddedStore(Store):
+class EmbeddedStore(Browsing):
     """See the module. Other threads may search at the same time.
 
     Args:

@@ -12,7 +12,7 @@ import numpy as np
 
 from vsekit.search.items import Item, Value
 from vsekit.search.stores.embedded.filter import stored
-from vsekit.search.stores.rows import clean_meta, to_doc
+from vsekit.search.stores.rows import clean_meta, marked, to_doc
 
 CHUNK = 500  # ids in one statement
 
@@ -42,6 +42,8 @@ def put(connection: sqlite3.Connection, items: Sequence[Item], slots: Sequence[i
     connection.executemany("delete from items where row = ?", gone)
     for item, slot in zip(items, slots):
         meta = clean_meta(item.meta)
+        if item.id in old:
+            meta = marked(meta, json.loads(old[item.id][3])[-1])
         values = (item.kind, slot, to_doc(item, meta))
         place: int | None
         if item.id in old:
@@ -53,7 +55,7 @@ def put(connection: sqlite3.Connection, items: Sequence[Item], slots: Sequence[i
             ).lastrowid
         connection.execute("update kinds set living = living + 1 where kind = ?", (item.kind,))
         _remember(connection, place, item.kind, meta, tally)
-    _add_up(connection, tally)
+    add_up(connection, tally)
 
 
 def update(connection: sqlite3.Connection, items: Sequence[Item]) -> None:
@@ -63,12 +65,18 @@ def update(connection: sqlite3.Connection, items: Sequence[Item]) -> None:
     for item in {item.id: item for item in items}.values():
         if item.id not in old or old[item.id][1] != item.kind:
             raise KeyError(item.id)
-        row, kind, _, doc = old[item.id]
-        _forget(connection, row, kind, doc, tally)
-        meta = clean_meta(item.meta)
-        connection.execute("update items set doc = ? where row = ?", (to_doc(item, meta), row))
-        _remember(connection, row, kind, meta, tally)
-    _add_up(connection, tally)
+        row, _, _, doc = old[item.id]
+        replace(connection, row, doc, item, marked(clean_meta(item.meta), json.loads(doc)[-1]), tally)
+    add_up(connection, tally)
+
+
+def replace(
+    connection: sqlite3.Connection, row: int, doc: str, item: Item, meta: Mapping[str, Value], tally: Counter[Any]
+) -> None:
+    """What is known of an item, in place of `doc`; `add_up` must follow."""
+    _forget(connection, row, item.kind, doc, tally)
+    connection.execute("update items set doc = ? where row = ?", (to_doc(item, meta), row))
+    _remember(connection, row, item.kind, meta, tally)
 
 
 def move(connection: sqlite3.Connection, kind: str, file: str) -> list[int]:
@@ -130,7 +138,7 @@ def _forget(connection: sqlite3.Connection, row: int, kind: str, doc: str, tally
         tally.subtract(_entries(meta))
 
 
-def _add_up(connection: sqlite3.Connection, tally: Counter[Any]) -> None:
+def add_up(connection: sqlite3.Connection, tally: Counter[Any]) -> None:
     changed = [(field, value, n) for (field, value), n in tally.items() if n]
     connection.executemany(
         "insert into tally values (?, ?, ?) on conflict do update set pictures = pictures + excluded.pictures", changed

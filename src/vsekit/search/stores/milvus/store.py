@@ -26,6 +26,7 @@ import heapq
 import os
 import socket
 import time
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,8 +36,9 @@ from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
-from vsekit.search.stores.base import Found, Store, UnreachableError
+from vsekit.search.stores.base import Found, UnreachableError
 from vsekit.search.stores.milvus import collection
+from vsekit.search.stores.milvus.browsing import Browsing
 from vsekit.search.stores.milvus.collection import (
     MARKER,
     MOST,
@@ -62,7 +64,7 @@ LEASE = 120.0  # seconds
 LEAST_EFFORT, EFFORTS, TRUTH = 256, (256, 512, 1024, 2048, 4096), 16384  # of HNSW's ef
 
 
-class MilvusStore(Store):
+class MilvusStore(Browsing):
     """See the module.
 
     Args:
@@ -79,6 +81,7 @@ class MilvusStore(Store):
         self.approximate_above = approximate_above
         self._token = ""
         self._leased = 0.0
+        self._orders = OrderedDict()
         self._collection = reach(location)
         if not self._collection.client.has_collection(self._collection.name):
             if create is None:
@@ -346,6 +349,5 @@ class MilvusStore(Store):
             effort = {kind: self._measure_effort(marker, kind) for kind in large}
             fields = [marker["generation"], self._described(marker)]
             self._collection.set_marker({**marker, "gone": [], "effort": effort, "fields": fields})
-            self._collection.client.alter_collection_properties(self._collection.name, {WRITER: ""})
-            self._token = ""
+            self.give_back()
         self._collection.client.close()

@@ -24,10 +24,11 @@ from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
-from vsekit.search.stores.base import Found, Store, UnreachableError
+from vsekit.search.stores.base import Found, UnreachableError
 from vsekit.search.stores.postgres import statements
+from vsekit.search.stores.postgres.browsing import Browsing, count_write, index_dates, marks_of
 from vsekit.search.stores.postgres.connections import Connections, explained
-from vsekit.search.stores.rows import KINDS, checked, clean_meta, from_doc, ranked, scores, to_doc
+from vsekit.search.stores.rows import KINDS, checked, clean_meta, from_doc, marked, ranked, scores, to_doc
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -41,7 +42,7 @@ EFFORTS = (100, 200, 400, 700, 1000)  # of hnsw.ef_search, whose most is 1000
 LOCK_SECONDS = 2.0
 
 
-class PostgresStore(Store):
+class PostgresStore(Browsing):
     """See the module. Other threads may search at the same time.
 
     Args:
@@ -99,6 +100,7 @@ class PostgresStore(Store):
                 doc text not null, meta jsonb not null, vector vector({int(dim)}) not null)""")
             connection.execute(f"""
                 create index if not exists "{self.table}_kind" on "{self.table}" (kind)""")
+            index_dates(connection, self.table)
             connection.execute(f"""
                 create table if not exists "{self.table}_about" (key text primary key, value text not null)""")
             about = f'insert into "{self.table}_about" values (%s, %s) on conflict do nothing'
@@ -110,7 +112,7 @@ class PostgresStore(Store):
         self.lock()
         with self._connections.write() as connection:
             yield connection
-            self._set_about(connection, "generation", str(int(self._about("generation", "0")) + 1))
+            count_write(connection, self.table)
 
     def identity(self) -> str:
         oid = self._value("select to_regclass(%s)::oid", [f'"{self.table}"'])
@@ -119,8 +121,12 @@ class PostgresStore(Store):
         return f"{oid} {self._about('dim', '0')}"
 
     def lock(self) -> None:
+        first = not self._writer
         self._take_lock()
         self._same_size()
+        if first:
+            with self._connections.write() as connection:  # of tables made before this was thought of
+                index_dates(connection, self.table)
 
     def _take_lock(self) -> None:
         if not self._writer and not self._locked():
@@ -189,11 +195,14 @@ class PostgresStore(Store):
     def write(self, items: Sequence[Item], vectors: np.ndarray, deleted: Sequence[str] = ()) -> None:
         items, vectors = checked(items, vectors, self.dim)
         gone = set(deleted) - {item.id for item in items}
-        rows = []
-        for item, vector in zip(items, vectors):
-            meta = clean_meta(item.meta)
-            rows.append([item.id, item.kind, to_doc(item, meta), json.dumps(meta), vector])
         with self._transaction() as connection:
+            marks = marks_of(connection, self.table, [item.id for item in items])
+            rows = []
+            for item, vector in zip(items, vectors):
+                meta = clean_meta(item.meta)
+                if item.id in marks:
+                    meta = marked(meta, marks[item.id])
+                rows.append([item.id, item.kind, to_doc(item, meta), json.dumps(meta), vector])
             connection.execute(f'delete from "{self.table}" where id = any(%s)', [sorted(gone)])
             connection.cursor().executemany(
                 f"""insert into "{self.table}" values (%s, %s, %s, %s::jsonb, %s) on conflict (id) do update set
@@ -203,8 +212,9 @@ class PostgresStore(Store):
 
     def update(self, items: Sequence[Item]) -> None:
         with self._transaction() as connection:
+            marks = marks_of(connection, self.table, [item.id for item in items])
             for item in items:
-                meta = clean_meta(item.meta)
+                meta = marked(clean_meta(item.meta), marks.get(item.id, {}))
                 changed = connection.execute(
                     f'update "{self.table}" set doc = %s, meta = %s::jsonb where id = %s and kind = %s',
                     [to_doc(item, meta), json.dumps(meta), item.id, item.kind],
