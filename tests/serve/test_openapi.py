@@ -16,7 +16,8 @@ from vsekit.serve.schemas import Problem
 
 OPERATIONS = {
     "search", "search_by_picture", "similar_items", "why", "item", "thumbnail", "picture", "status",
-    "open_session", "close_session", "health", "ready", "metrics",
+    "open_session", "close_session", "health", "ready", "metrics", "items", "facets", "places", "examples", "mark",
+    "archive", "file",
 }  # fmt: skip
 
 
@@ -36,7 +37,8 @@ class Client:
         known = {parameter["name"]: parameter["in"] for parameter in operation.get("parameters", [])}
         for key in [key for key in parameters if known[key] == "path"]:
             path = path.replace(f"{{{key}}}", parameters.pop(key).replace("#", "%23"))
-        content = {} if body is None else {"data": body} if files else {"json": body}
+        form = files or "application/x-www-form-urlencoded" in operation.get("requestBody", {}).get("content", {})
+        content = {} if body is None else {"data": body} if form else {"json": body}
         answer = self.http.request(method, path, params=parameters, files=files, **content)
         assert str(answer.status_code) in operation["responses"], f"{name}: {answer.status_code} is not described"
         return answer
@@ -82,7 +84,11 @@ def test_a_client_made_of_the_description_can_do_everything(described: Client) -
     assert described.call("thumbnail", id=id_, size=100).headers["content-type"] == "image/jpeg"
     assert described.call("picture", id=id_).headers["content-type"] == "image/jpeg"
     assert described.call("why", body={"query": "red circle", "id": id_}).json()["words"]
-    for name in ("status", "health", "ready", "metrics", "close_session"):
+    assert described.call("file", id=id_).headers["content-disposition"]
+    assert described.call("items", top=3, filter="year > 2000").json()["items"]
+    assert described.call("mark", body={"ids": [id_], "favourite": True}).json() == {"changed": [id_]}
+    assert described.call("mark", body={"ids": [id_], "favourite": False}).json() == {"changed": [id_]}
+    for name in ("facets", "places", "examples", "status", "health", "ready", "metrics", "close_session"):
         assert described.call(name).is_success
     assert described.call("open_session", body={"token": ""}).status_code == 204
 
@@ -103,6 +109,9 @@ def test_errors_are_the_described_ones(described: Client) -> None:
         ("similar_items", {"id": "none"}),
         ("search_by_picture", {"files": {"file": b"x"}}),
         ("why", {"body": {"query": "red", "id": "none"}}),
+        ("mark", {"body": {"ids": ["none"], "hidden": True}}),
+        ("items", {"after": "nowhere"}),
+        ("archive", {"body": {"ids": "none"}}),
     ):
         answer = described.call(name, **options)
         assert answer.status_code >= 400
@@ -110,7 +119,12 @@ def test_errors_are_the_described_ones(described: Client) -> None:
 
 
 def test_answers_hold_exactly_what_is_described(described: Client) -> None:
-    for name, options in (("search", {"body": {"query": "red"}}), ("status", {}), ("item", {"id": "p000001"})):
+    for name, options in (
+        ("search", {"body": {"query": "red"}}),
+        ("status", {}),
+        ("item", {"id": "p000001"}),
+        ("items", {}),
+    ):
         _, _, operation = described.operations[name]
         schema = described.resolved(operation["responses"]["200"]["content"]["application/json"]["schema"])
         answer = described.call(name, **options).json()

@@ -7,31 +7,33 @@ import hmac
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, BinaryIO, Literal
+from dataclasses import replace
+from typing import Annotated, BinaryIO, Literal
 
 from fastapi import Body, FastAPI, File, Form, Query, Request, UploadFile
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic_core import to_json
 
 from vsekit.data.decoding import PictureError
-from vsekit.search.items import Item
 from vsekit.search.models import Prepared
 from vsekit.search.query import Query as Asked
 from vsekit.search.query import parse
 from vsekit.search.searcher import Ask, Searcher
+from vsekit.search.stacks import NEAR
 from vsekit.serve import pictures, shapes
+from vsekit.serve.archive import add_archive
+from vsekit.serve.browsing import add_browsing
 from vsekit.serve.decoders import Decoders
 from vsekit.serve.description import describe, problems
 from vsekit.serve.engine import Engine
 from vsekit.serve.gate import LOG, Gate
+from vsekit.serve.items import add_items, json_answer, known_item
 from vsekit.serve.limits import Limits
 from vsekit.serve.metrics import Metrics
 from vsekit.serve.problems import ProblemError, handle_problems
 from vsekit.serve.schemas import (
     TOP,
     Health,
-    ItemOut,
     SearchIn,
     SearchOut,
     SessionIn,
@@ -40,12 +42,11 @@ from vsekit.serve.schemas import (
     WhyOut,
 )
 from vsekit.serve.sessions import COOKIE, Sessions
-from vsekit.serve.static import cached, page_routes
+from vsekit.serve.static import page_routes
 from vsekit.version import __version__
 
 KindOption = Literal["image", "caption"]
 STATUS_SECONDS = 5.0
-LATER = "private, max-age=31536000, immutable"
 SEARCH_EXAMPLES = {
     "words": {"value": {"query": "a brown dog running on sand", "top": 20}},
     "arithmetic": {"summary": "More dog, less water", "value": {"query": '"dog" - 0.5*"water"'}},
@@ -87,7 +88,9 @@ def create_app(
     handle_problems(app)
     app.add_middleware(Gate, limits=limits, metrics=metrics, sessions=sessions, token=token, hosts=hosts, log=log)
     _add_search(app, engine, limits, metrics, decoders)
-    _add_items(app, engine, limits, decoders)
+    add_items(app, engine, limits, decoders)
+    add_browsing(app, engine, limits)
+    add_archive(app, engine, limits, decoders)
     _add_server(app, engine, metrics, sessions, token)
     app.router.routes.extend(page_routes())
     describe(app, limits)
@@ -97,16 +100,22 @@ def create_app(
 def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, decoders: Decoders) -> None:
     usual = min(TOP, limits.top)
 
-    async def answer(request: Request, ask: Ask) -> Response:
+    async def answer(request: Request, ask: Ask, stack: bool = False) -> Response:
         _check_limits(ask, limits)
-        engine.searcher  # noqa: B018  says so when it is not loaded
-        found = await engine.answer(ask)
+        store = engine.searcher.store
+        # A hit may be in the stack of one on the page before.
+        before = min(ask.offset, NEAR) if stack and ask.kind == "image" else 0
+        found = await engine.answer(replace(ask, offset=ask.offset - before, top=ask.top + before))
+        stacks = None
+        if stack and ask.kind == "image":
+            stacks = await engine.read(shapes.with_stacks, store, [hit.item for hit in found.hits], before)
+            found = replace(found, hits=found.hits[before:])
         encode, search = found.timing.encode, found.timing.search
         total = 1e3 * (time.perf_counter() - request.state.start)
         metrics.encode.observe(encode / 1e3)
         metrics.search.observe(search / 1e3)
         metrics.rest.observe(max(0.0, total - encode - search) / 1e3)
-        return _json(shapes.answer(found, encode, search, total))
+        return json_answer(shapes.answer(found, encode, search, total, stacks))
 
     @app.post(
         "/api/search", operation_id="search", tags=["search"], response_model=SearchOut, responses=problems(422),
@@ -117,9 +126,8 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         if len(body.query) > limits.query_chars:
             raise ProblemError(422, f"the query has more than {limits.query_chars} characters", "Say it shorter.")
         top = body.top if "top" in body.model_fields_set else usual
-        return await answer(
-            request, Ask(parse(body.query), top, body.offset, body.kind, body.filter or None, body.rerank)
-        )
+        ask = Ask(parse(body.query), top, body.offset, body.kind, body.filter or None, body.rerank)
+        return await answer(request, ask, body.stack)
 
     @app.post(
         "/api/search/picture",
@@ -136,9 +144,10 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         offset: Annotated[int, Form(ge=0)] = 0,
         kind: Annotated[KindOption, Form()] = "image",
         filter: Annotated[str | None, Form(max_length=2000)] = None,
+        stack: Annotated[bool, Form()] = False,
     ) -> Response:
         image = await engine.read(_uploaded, engine, file.file, limits, decoders)
-        return await answer(request, Ask(Asked.of("picture", image), top, offset, kind, filter or None))
+        return await answer(request, Ask(Asked.of("picture", image), top, offset, kind, filter or None), stack)
 
     @app.get(
         "/api/items/{id}/similar",
@@ -155,11 +164,12 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         offset: Annotated[int, Query(ge=0)] = 0,
         kind: KindOption = "image",
         filter: Annotated[str | None, Query(max_length=2000)] = None,
+        stack: bool = False,
     ) -> Response:
         ask = Ask(Asked.of("item", id), top, offset, kind, filter or None)
         _check_limits(ask, limits)
-        await engine.read(_item, engine, id)
-        return await answer(request, ask)
+        await engine.read(known_item, engine, id)
+        return await answer(request, ask, stack)
 
     @app.post(
         "/api/why",
@@ -173,65 +183,9 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         request.state.query = body.query
         if len(body.query) > limits.query_chars:
             raise ProblemError(422, f"the query has more than {limits.query_chars} characters", "Say it shorter.")
-        await engine.read(_item, engine, body.id)
+        await engine.read(known_item, engine, body.id)
         found = await engine.encode(engine.searcher.why, parse(body.query), body.id)
-        return _json(WhyOut.model_validate(found, from_attributes=True))
-
-
-def _add_items(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders) -> None:
-    thumbnails = pictures.Thumbnails(limits.thumbnail_bytes, decoders)
-
-    @app.get(
-        "/api/items/{id}", operation_id="item", tags=["items"], response_model=ItemOut, responses=problems(404, 422),
-        summary="An item, with its captions",
-    )  # fmt: skip
-    async def item(id: str) -> Response:
-        return _json(await engine.read(lambda: shapes.detail(engine.searcher.store, _item(engine, id))))
-
-    @app.get(
-        "/api/items/{id}/thumbnail",
-        operation_id="thumbnail",
-        tags=["items"],
-        response_class=Response,
-        responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG."}, **problems(403, 404, 413, 415, 422)},
-        summary="A small upright picture",
-    )
-    async def thumbnail(
-        request: Request,
-        id: str,
-        size: Annotated[int, Query(ge=1, le=1024, description="Of the longer side, in pixels.")] = 256,
-        v: Annotated[str | None, Query(description="As in the address that hits carry: lets browsers keep it.")] = None,
-    ) -> Response:
-        def make() -> tuple[dict[str, str], bytes]:
-            opened = _open(engine, id)
-            return _cache_headers(opened, v, f"{size}"), thumbnails.get(opened, size)
-
-        headers, made = await engine.read(make)
-        return cached(request, headers) or Response(made, media_type="image/jpeg", headers=headers)
-
-    @app.get(
-        "/api/items/{id}/picture",
-        operation_id="picture",
-        tags=["items"],
-        response_class=Response,
-        responses={
-            200: {"content": {"image/*": {}}, "description": "The picture."},
-            **problems(403, 404, 413, 415, 422),
-        },
-        summary="The picture's file; as JPEG where browsers can't show it",
-    )
-    async def picture(request: Request, id: str, v: str | None = None) -> Response:
-        def make() -> tuple[dict[str, str], BinaryIO | bytes, str]:
-            opened = _open(engine, id)
-            return _cache_headers(opened, v, "picture"), *pictures.for_browser(opened.file, decoders)
-
-        headers, content, media_type = await engine.read(make)
-        if isinstance(content, bytes):
-            return cached(request, headers) or Response(content, media_type=media_type, headers=headers)
-        if (known := cached(request, headers)) is not None:
-            content.close()
-            return known
-        return StreamingResponse(_pieces(engine, content), media_type=media_type, headers=headers)
+        return json_answer(WhyOut.model_validate(found, from_attributes=True))
 
 
 def _add_server(app: FastAPI, engine: Engine, metrics: Metrics, sessions: Sessions, token: str | None) -> None:
@@ -244,7 +198,10 @@ def _add_server(app: FastAPI, engine: Engine, metrics: Metrics, sessions: Sessio
     async def status() -> Response:
         nonlocal kept
         if time.monotonic() - kept[0] >= STATUS_SECONDS:
-            kept = (time.monotonic(), (await engine.read(shapes.status, engine.searcher)).model_dump_json().encode())
+            kept = (
+                time.monotonic(),
+                (await engine.read(shapes.status, engine.searcher)).model_dump_json().encode(),
+            )
         return Response(kept[1], media_type="application/json")
 
     @app.post(
@@ -270,7 +227,7 @@ def _add_server(app: FastAPI, engine: Engine, metrics: Metrics, sessions: Sessio
 
     @app.get("/healthz", operation_id="health", tags=["server"], response_model=Health, summary="The process runs")
     async def health() -> Response:
-        return _json({"status": "ok"})
+        return json_answer({"status": "ok"})
 
     @app.get(
         "/readyz", operation_id="ready", tags=["server"], response_model=Health,
@@ -279,7 +236,7 @@ def _add_server(app: FastAPI, engine: Engine, metrics: Metrics, sessions: Sessio
     )  # fmt: skip
     async def ready() -> Response:
         await engine.look()
-        return _json({"status": engine.state}, 200 if engine.ready else 503)
+        return json_answer({"status": engine.state}, 200 if engine.ready else 503)
 
     @app.get(
         "/metrics", operation_id="metrics", tags=["server"], response_class=Response,
@@ -310,35 +267,3 @@ def _uploaded(engine: Engine, file: BinaryIO, limits: Limits, decoders: Decoders
         return model.read(decoders.picture(file, model.side), max_pixels=limits.pixels)
     except PictureError as error:
         raise pictures.refused(error) from error
-
-
-def _item(engine: Engine, id: str) -> Item:
-    try:
-        return engine.searcher.store.items([id])[0]
-    except KeyError:
-        raise ProblemError(404, "there is no such item", "Ids are in the answers of a search.") from None
-
-
-def _open(engine: Engine, id: str) -> pictures.Opened:
-    item = _item(engine, id)
-    if item.kind == "caption":
-        item = _item(engine, item.picture)
-    return pictures.open_indexed(item, engine.roots)
-
-
-def _cache_headers(opened: pictures.Opened, v: str | None, what: str) -> dict[str, str]:
-    """For ever at the address that names the content; else to be asked for again."""
-    return {
-        "ETag": f'"{opened.version}-{what}"',
-        "Cache-Control": LATER if opened.fixed and v == opened.version else "private, no-cache",
-    }
-
-
-async def _pieces(engine: Engine, file: BinaryIO) -> AsyncIterator[bytes]:
-    with file:
-        while piece := await engine.read(file.read, 1 << 20):
-            yield piece
-
-
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(to_json(value), status, media_type="application/json")

@@ -36,6 +36,8 @@ class Limits(Settings):
     connections_per_client: int = Field(
         default=128, ge=1, description="Of those, from one address; not counted behind a proxy."
     )
+    archive_pictures: int = Field(default=1000, ge=1, description="Pictures in one archive.")
+    archive_bytes: int = Field(default=4 * 2**30, ge=1, description="Of the files in one archive.")
     thumbnail_bytes: int = Field(default=64 * 2**20, ge=0, description="Memory that thumbnails are kept in.")
 
 

@@ -87,6 +87,18 @@ def for_browser(file: BinaryIO, decoders: Decoders) -> tuple[BinaryIO | bytes, s
     return made, media_type
 
 
+def as_indexed(opened: Opened, decoders: Decoders) -> BinaryIO:
+    """The file itself. One that has changed since it was indexed is looked at first: it may be no picture any more."""
+    if not opened.fixed:
+        try:
+            decoders.for_browser(opened.file)
+        except PictureError as error:
+            opened.file.close()
+            raise refused(error) from error
+        opened.file.seek(0)
+    return opened.file
+
+
 class Thumbnails:
     """Made when asked for; the latest are kept in at most `limit` bytes."""
 

@@ -22,7 +22,8 @@ Meta = dict[str, str | int | float | bool]
 
 
 class ItemOut(BaseModel):
-    """A picture or a caption. thumbnail, picture_url: paths on this server; None where there is no file."""
+    """A picture or a caption. thumbnail, picture_url: paths on this server; None where there is no file. stack: where
+    stacks were asked for, the item before it that it is a copy of, or was taken in the same moment as."""
 
     id: str
     kind: Literal["image", "caption"]
@@ -35,6 +36,7 @@ class ItemOut(BaseModel):
     captions: list[str] = []
     thumbnail: str | None = None
     picture_url: str | None = None
+    stack: str | None = None
 
 
 class HitOut(ItemOut):
@@ -60,6 +62,7 @@ class SearchIn(Asked):
     kind: Literal["image", "caption"] = "image"
     filter: str | None = Field(default=None, max_length=2000)
     rerank: Whole = Field(default=0, ge=0, description="How many of the best the re-ranking model reads again.")
+    stack: bool = Field(default=False, description="Whether to say which hits are copies, or shots of one moment.")
 
 
 class Timing(BaseModel):
@@ -71,12 +74,49 @@ class Timing(BaseModel):
 
 
 class SearchOut(BaseModel):
-    """verdict: None, or a sentence such as "Nothing here matches well." more: whether there are hits beyond these."""
+    """verdict: None, or a sentence such as "Nothing here matches." more: whether there are hits beyond these."""
 
     hits: list[HitOut]
     verdict: str | None = None
     more: bool = False
     timing: Timing
+
+
+class ItemsOut(BaseModel):
+    """Pictures, the newest first. after: what to send to go on behind these; None where there are no more."""
+
+    items: list[ItemOut]
+    after: str | None = None
+
+
+class FacetsOut(BaseModel):
+    """How many pictures there are: months ("2021-07", the newest first), folders (paths with "/")."""
+
+    months: list[tuple[str, int]] = []
+    folders: list[tuple[str, int]] = []
+
+
+class PlaceOut(BaseModel):
+    """Pictures taken within about 10 km. lat, lon: their mean, in degrees. item: the newest of them."""
+
+    lat: float
+    lon: float
+    count: int
+    item: ItemOut
+
+
+class MarksIn(Asked):
+    """What to say of pictures; what is left out stays as it is."""
+
+    ids: list[str] = Field(min_length=1, max_length=1000)
+    favourite: bool | None = None
+    hidden: bool | None = None
+
+
+class MarksOut(BaseModel):
+    """changed: those that were not so before; marking these the other way takes it back."""
+
+    changed: list[str]
 
 
 class WordWeight(BaseModel):

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from vsekit.search.items import Item
 from vsekit.search.searcher import Answer, Searcher
+from vsekit.search.stacks import stacked
 from vsekit.search.stores.base import Store
 from vsekit.serve.schemas import StatusOut
+
+#: Where things lie on this machine is nobody's business.
+PRIVATE = frozenset({"collection"})
+
+
+def name_of(item: Item) -> str:
+    """Of its file."""
+    return item.path.rpartition("/")[2] or item.id
 
 
 def shown(item: Item) -> dict[str, Any]:
@@ -22,12 +32,13 @@ def shown(item: Item) -> dict[str, Any]:
         "id": item.id,
         "kind": item.kind,
         "picture": picture,
-        "name": item.path.rpartition("/")[2] or item.id,
+        "name": name_of(item),
         "text": item.text,
         "width": item.width,
         "height": item.height,
-        "meta": item.meta,
+        "meta": {name: value for name, value in item.meta.items() if name not in PRIVATE},
         "captions": [],
+        "stack": None,
         "thumbnail": thumbnail,
         "picture_url": picture_url,
     }
@@ -48,10 +59,27 @@ def detail(store: Store, item: Item) -> dict[str, Any]:
             return shown(item) | {"captions": captions}
 
 
-def answer(found: Answer, encode: float, search: float, total: float) -> dict[str, Any]:
+def with_stacks(store: Store, items: Sequence[Item], skip: int = 0) -> list[dict[str, Any]]:
+    """Items but for the first `skip`, each with the stack it is in; those may be the first of one."""
+    try:
+        places = stacked(items, store.vectors([item.id for item in items])) if items else []
+    except KeyError:  # one was removed since it was found
+        places = list(range(len(items)))
+    return [
+        shown(item) | {"stack": items[place].id if place != i else None}
+        for i, (item, place) in enumerate(zip(items, places))
+    ][skip:]
+
+
+def answer(
+    found: Answer, encode: float, search: float, total: float, stacks: Sequence[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """stacks: the items of the hits, where they are stacked."""
+    items = [shown(hit.item) for hit in found.hits] if stacks is None else stacks
     return {
         "hits": [
-            shown(hit.item) | {"score": hit.score, "standing": hit.standing, "match": hit.match} for hit in found.hits
+            item | {"score": hit.score, "standing": hit.standing, "match": hit.match}
+            for item, hit in zip(items, found.hits)
         ],
         "verdict": found.verdict,
         "more": found.more,
@@ -73,6 +101,6 @@ def status(searcher: Searcher) -> StatusOut:
         dim=searcher.store.dim,
         store=type(searcher.store).__name__.removesuffix("Store").lower(),
         reranker=getattr(searcher.reranker, "name", None),
-        fields=searcher.store.fields(),  # type: ignore[arg-type]
+        fields={name: field for name, field in searcher.store.fields().items() if name not in PRIVATE},  # type: ignore[misc]
         indexed=header.get("indexed"),
     )
