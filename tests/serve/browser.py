@@ -28,9 +28,11 @@ from PIL import Image
 
 import vsekit.serve
 from vsekit.serve.schemas import (
+    FacetsOut,
     FieldOut,
     HitOut,
     ItemOut,
+    ItemsOut,
     SearchIn,
     SearchOut,
     StatusOut,
@@ -120,7 +122,9 @@ class Fake:
     def meta(self, i: int) -> dict[str, str | int | float | bool]:
         if not self.has_fields:
             return {}
-        return {"year": 2010 + i % 15, "camera": CAMERAS[i % 4], "flash": i % 3 == 0, "name": f"photo-{i:05}.jpg"}
+        at = 12 * 2024 + 11 - i // 10  # ten a month, backwards
+        own = {"year": 2010 + i % 15, "camera": CAMERAS[i % 4], "flash": i % 3 == 0, "name": f"photo-{i:05}.jpg"}
+        return {**own, "dated": f"{at // 12}-{at % 12 + 1:02}-{28 - i % 10:02} 12:00:00", "folder": f"album/{i % 3}"}
 
     def item(self, i: int) -> dict[str, Any]:
         width, height = SHAPES[zlib.crc32(b"%d" % i) % len(SHAPES)]
@@ -252,6 +256,25 @@ class Fake:
             return self.answer(
                 f"picture:{zlib.crc32(data)}", top, offset, str(form.get("kind", "image")), form.get("filter")
             )  # type: ignore[arg-type]
+
+        @app.get("/api/items")
+        def items(top: int = 60, after: str = "", filter: str | None = None) -> ItemsOut:
+            if self.refusals:
+                raise self.refusals.pop(0)
+            found, start = self.passing(filter), int(after or 0)
+            shown = [ItemOut(**self.item(i)) for i in found[start : start + top]]
+            return ItemsOut(items=shown, after=str(start + top) if start + top < len(found) else None)
+
+        @app.get("/api/facets")
+        def facets() -> FacetsOut:
+            metas = [self.meta(i) for i in range(self.pictures)] if self.has_fields else []
+            months = Counter(str(meta["dated"])[:7] for meta in metas)
+            folders = Counter(str(meta["folder"]) for meta in metas)
+            return FacetsOut(months=sorted(months.items(), reverse=True), folders=sorted(folders.items()))
+
+        @app.get("/api/examples")
+        def examples() -> list[str]:
+            return ["a disc of colour", "a soft sky"]
 
         @app.get("/api/items/{item_id}")
         def item(item_id: str) -> ItemOut:

@@ -36,7 +36,7 @@ export async function call(path, { body, signal, method = body ? "POST" : "GET" 
 
 /** One page of answers. asked: see query.js. picture: the File of an uploaded picture. */
 export function find(asked, filter, { top, offset = 0, kind = "image", signal, picture }) {
-  const options = { top, offset, kind };
+  const options = { top, offset, kind, stack: kind === "image" };
   if (filter) options.filter = filter;
   if (picture) {
     const form = new FormData();
@@ -46,6 +46,14 @@ export function find(asked, filter, { top, offset = 0, kind = "image", signal, p
   }
   if (asked.like && !asked.q) return call(`items/${encodeURIComponent(asked.like)}/similar?${new URLSearchParams(options)}`, { signal });
   return call("search", { body: { query: query(asked), rerank: asked.rerank, ...options }, signal });
+}
+
+/** One page of all pictures, the newest first. after: what the page before it gave. */
+export function browse(filter, { top, after, signal }) {
+  const options = new URLSearchParams({ top, stack: true });
+  if (filter) options.set("filter", filter);
+  if (after) options.set("after", after);
+  return call(`items?${options}`, { signal });
 }
 
 /** The address of a picture at most `pixels` on its longer side, from a few sizes so that caches are hit. */

@@ -1,32 +1,51 @@
-// The search page: what is asked for stands in the address; this asks it, shows the answer, and listens.
+// The page: what is asked for stands in the address; this asks it, shows the answer, and listens.
 
-import { Problem, call, find, thumbnail } from "./api.js";
+import { Problem, browse, call, find } from "./api.js";
+import { listen } from "./bring.js";
+import { Chosen } from "./chosen.js";
 import { Detail } from "./detail.js";
 import { Filters } from "./filters.js";
-import { Grid, standing } from "./grid.js";
+import { Grid } from "./grid.js";
+import { byMonth, fold, lineUnderLikely, stackOf } from "./groups.js";
+import { Home } from "./home.js";
+import { mark } from "./marks.js";
 import { patiently, sentence, wasGone } from "./patience.js";
-import { keep, preview, restored } from "./pictures.js";
-import { address, anything, filter, query, read } from "./query.js";
+import { keep, restored } from "./pictures.js";
+import { UNFILTERED, address, anything, filter, filterCount, query, read } from "./query.js";
+import { tree } from "./shelves.js";
+import { Start } from "./start.js";
+import { without, withAgain } from "./view.js";
 
 const $ = (id) => document.getElementById(id);
-const FIRST = 60, FURTHER = 200, CAPTIONS = 5, TYPING_MS = 120;
+const FIRST = 60, FURTHER = 200, TYPING_MS = 120;
 
 let asked = read(location.search);
 let index = null; // what /api/status said
-let answer = null; // what is shown: { asked, hits, more, verdict, received }
+let answer = null; // what is shown: { asked, hits, more, verdict, received, after, lined }
 let search = new AbortController(); // of what is being asked
 const answers = new Map(); // by address, so that going back is instant and finds its place again
 
 const like = (item) => ({ q: "", picture: "", like: item.picture || item.id, item: "" });
+const link = (change) => address({ ...asked, item: "", ...change });
+const chosen = new Chosen({ change: () => grid.refresh(), mark: (items, marks) => mark(items, marks, marked) });
 const grid = new Grid($("grid"), {
-  on: { open: (i) => open(i), like: (item) => ask(like(item)), end: () => further(), leave: () => $("box").focus() },
-  link: { open: (item) => address({ ...asked, item: item.id }), like: (item) => address({ ...asked, ...like(item) }) },
+  on: {
+    open: (i) => open(i), like: (item) => ask(like(item)), end: () => further(), leave: () => $("box").focus(),
+    pick: (i, how) => chosen.pick(grid.hits, i, how), key: (key, item) => key_(key, item),
+  },
+  link: { open: (item) => address({ ...asked, item: item.id }), like: (item) => link(like(item)) },
+  chosen,
 });
 const detail = new Detail({
-  on: { step: (by) => open(shownAt() + by), close: () => closed(), like: (item) => ask(like(item)) },
-  link: { like: (item) => address({ ...asked, ...like(item) }) },
+  on: {
+    step: (by) => step(by), member: (item) => open(shownAt(), item), close: () => closed(), like: (item) => ask(like(item)),
+    mark: (item, marks) => mark([item], marks, marked), ask: (change) => ask(change),
+  },
+  like, link,
 });
 const filters = new Filters($("filters"), (change) => ask({ ...change, item: "" }, { replace: true }));
+const home = new Home({ ask: (change) => ask({ item: "", ...change }), link });
+const start = new Start({ page: (...given) => page(...given), status: () => status.then(() => index), ask: (change) => ask(change) });
 
 // ---- asking
 
@@ -38,6 +57,7 @@ function ask(change, { replace = false, atOnce = true } = {}) {
   asked = { ...asked, ...change };
   history[replace ? "replaceState" : "pushState"](null, "", address(asked));
   if (detail.open) detail.close();
+  if (chosen.size) chosen.clear();
   showAsked();
   clearTimeout(ask.timer);
   if (atOnce) run();
@@ -64,17 +84,17 @@ function drop() {
 async function run(gently = false) {
   drop();
   const { signal } = search, mine = asked;
-  if (!anything(mine)) return idle();
   const slow = setTimeout(() => $("busy").classList.add("on"), 150);
   signal.addEventListener("abort", () => clearTimeout(slow));
   try {
     const found = await page(mine, { top: FIRST, signal });
     if (signal.aborted) return;
     performance.mark("answer");
-    show({ asked: mine, received: found.hits.length, ...found });
+    const { hits, ...rest } = found;
+    show(arranged({ asked: mine, received: hits.length, hits: [], ...rest }, hits));
   } catch (error) {
     if (error.name === "AbortError") return;
-    if (gently && grid.length && error.status === 422 && !Filters.count(mine)) say(sentence(error.message));
+    if (gently && grid.length && error.status === 422 && !filterCount(mine)) say(sentence(error.message));
     else refused(error);
   } finally {
     if (!signal.aborted) {
@@ -84,15 +104,31 @@ async function run(gently = false) {
   }
 }
 
-async function page(asked, options) {
+/** One page of answers, or of all pictures when nothing is asked for. options: top, offset or after, kind, signal. */
+async function page(asked, { after, ...options }) {
   // Filters can't be written down before the types of the fields are known.
   if (Object.keys(asked.fields).length && !index) await status;
+  const expression = () => filter(asked, index?.fields ?? {});
+  if (!anything(asked)) {
+    const found = await patiently(() => browse(expression(), { after, ...options }), options.signal);
+    return { hits: found.items, more: Boolean(found.after), after: found.after, verdict: null };
+  }
   const picture = asked.picture ? restored(asked.picture) : undefined;
   if (asked.picture && !picture) {
     const remedy = "It stayed in the tab it was dropped into. Drop it here once more.";
     throw new Problem(0, { error: "The picture of this search is not here", remedy });
   }
-  return patiently(() => find(asked, filter(asked, index?.fields ?? {}), { picture, ...options }), options.signal);
+  return patiently(() => find(asked, expression(), { picture, ...options }), options.signal);
+}
+
+/** Adds hits to an answer: in stacks, with headings. Gives it, with those that are new and stand for themselves as `added`. */
+function arranged(found, hits) {
+  const before = found.hits.at(-1) ?? null;
+  found.added = fold(hits, found.hits);
+  if (!anything(found.asked)) byMonth(found.added, before);
+  else if (!found.verdict) found.lined = lineUnderLikely(found.added, { done: found.lined, before });
+  if (!found.hits.length) found.hits = found.added;
+  return found;
 }
 
 async function further() {
@@ -100,22 +136,36 @@ async function further() {
   const mine = answer;
   mine.loading = true;
   try {
-    const found = await page(mine.asked, { top: FURTHER, offset: mine.received, signal: search.signal });
+    const found = await page(mine.asked, { top: FURTHER, offset: mine.received, after: mine.after, signal: search.signal });
     if (mine !== answer) return;
     mine.received += found.hits.length;
-    mine.more = found.more && found.hits.length > 0;
-    mine.loading = false;
-    grid.append(found.hits, mine.more);
-    if (!mine.more) $("end").textContent = `That is all: ${counted(grid.length, "picture")}.`;
+    Object.assign(mine, { more: found.more && found.hits.length > 0, after: found.after, loading: false });
+    grid.append(arranged(mine, found.hits).added, mine.more);
+    grid.refresh();
+    if (!mine.more) $("end").textContent = `That is all: ${counted(mine.received, "picture")}.`;
   } catch (error) {
     if (mine !== answer) return;
     mine.loading = false;
     if (error.name === "AbortError") return;
     grid.more = mine.more = false;
-    const deep = `These are the best ${grid.length.toLocaleString()}. To see others, say more closely what you look for.`;
+    const deep = `These are the best ${mine.received.toLocaleString()}. To see others, say more closely what you look for.`;
     $("end").textContent = error.status === 422 ? deep : sentence(error.message);
   }
   $("end").hidden = mine.more;
+}
+
+/** Months and folders with their counts, among what passes all other filters. */
+async function shelve() {
+  const others = filter({ ...asked, from: "", to: "", folder: "" }, index?.fields ?? {});
+  if (shelve.shown === others) return;
+  shelve.shown = others;
+  try {
+    const { months, folders } = await patiently(() => call(others ? `facets?${new URLSearchParams({ filter: others })}` : "facets"));
+    if (shelve.shown !== others) return;
+    shelve.tree = tree(folders);
+    filters.shelve(months, shelve.tree);
+    home.shelve(shelve.tree);
+  } catch { /* a filter that can't be read is told elsewhere */ }
 }
 
 // ---- showing
@@ -130,53 +180,46 @@ function say(text, verdict = false) {
 
 function show(found, y = 0) {
   answer = found;
-  const { hits, verdict, more } = found;
+  const { hits, verdict, more, received } = found;
   message();
+  home.hide();
   grid.show(hits, more, { fresh: wasGone() });
   scrollTo(0, y);
   $("end").hidden = true;
-  if (!hits.length) {
-    say("No pictures.");
-    const filtered = Filters.count(asked) > 0;
-    message("No pictures", verdict ?? (filtered ? "Nothing passes these filters." : "Nothing was found."),
-      filtered && ["Clear filters", () => ask({ fields: {}, where: "", item: "" })]);
-  } else if (verdict) say(`${sentence(verdict)} These come nearest.`, true);
-  else say(`${counted(hits.length, "picture")}, best first${more ? "; more follow" : ""}`);
+  if (!anything(found.asked)) idle();
+  else if (!hits.length) nothing(verdict);
+  else if (verdict) say(`${sentence(verdict)} These come nearest.`, true);
+  else say(`${counted(received, "picture")}, best first${more ? "; more follow" : ""}`);
   filters.error("");
   sync();
 }
 
+function nothing(verdict) {
+  say("No pictures.");
+  const filtered = filterCount(asked) > 0;
+  message("No pictures", verdict ?? (filtered ? "Nothing passes these filters." : "Nothing was found."),
+    filtered && ["Clear filters", () => ask({ ...UNFILTERED, item: "" })]);
+}
+
+/** Nothing is asked for: the newest pictures stand there. */
 function idle() {
-  answer = null;
-  grid.show([], false);
-  say("");
-  $("end").hidden = true;
-  if (!index) return message();
+  if (!index) return;
   if (!index.pictures) {
     message("Nothing is indexed yet", "Index a folder of pictures, then reload this page:");
-    const command = Object.assign(document.createElement("pre"), { textContent: "vse index FOLDER --out INDEX" });
-    $("message").append(command);
-  } else {
-    message(`Search ${counted(index.pictures, "picture")} in your own words`,
-      "Say what is in the picture. Or drop a picture anywhere, or paste one, to find others like it.");
-    const examples = document.createElement("p");
-    examples.className = "examples";
-    for (const q of ["a dog running on sand", "children playing in the snow", '"a street" - "cars"']) {
-      const link = Object.assign(document.createElement("a"), { href: address({ ...asked, q }), textContent: q });
-      link.addEventListener("click", (event) => {
-        event.preventDefault();
-        ask({ q });
-      });
-      examples.append(link);
-    }
-    $("message").append(examples);
+    $("message").append(Object.assign(document.createElement("pre"), { textContent: "vse index FOLDER --out INDEX" }));
+    say("");
+    return;
   }
-  sync();
+  home.show(asked, index);
+  if (!answer) return;
+  if (!answer.hits.length) nothing(asked.favourite ? "Nothing is a favourite here yet: open a picture and press F." : null);
+  else say(filterCount(asked) ? "Newest first" : "");
 }
 
 function refused(error) {
   answer = null;
   grid.show([], false);
+  home.hide();
   $("end").hidden = true;
   const written = asked.where && (error.status === 400 || error.status === 422);
   if (written) filters.error(sentence(error.message));
@@ -204,78 +247,52 @@ function message(title, text, action) {
 /** Box, chip, filters and title as they are asked for. */
 function showAsked() {
   if ($("box").value !== asked.q) $("box").value = asked.q;
-  const count = Filters.count(asked);
+  const count = filterCount(asked);
   $("filters-count").textContent = count;
   $("filters-count").hidden = !count;
-  if (index) filters.show(asked);
-  document.title = `${asked.q || (asked.like || asked.picture ? "Like a picture" : "Search")} · vsekit`;
-  showStart();
-}
-
-/** The picture a query starts from, in the box and beside the captions nearest to it. */
-async function showStart() {
-  const { like, picture, q } = asked, start = like || picture;
-  $("chip").hidden = !start;
-  $("box").placeholder = start ? (like ? "Add or - take away" : "") : "Describe a picture";
-  if (showStart.shown === `${start} ${!q}`) return;
-  showStart.shown = `${start} ${!q}`;
-  $("like").hidden = true;
-  showStart.abort?.abort();
-  if (!start) return;
-  const { signal } = (showStart.abort = new AbortController());
-  $("chip-image").hidden = true;
-  $("chip-text").textContent = like ? "Like this" : restored(picture)?.name ?? "Picture";
-  try {
-    const item = like
-      ? await patiently(() => call(`items/${encodeURIComponent(like)}`, { signal }), signal)
-      : { name: restored(picture)?.name ?? "Picture", captions: [] };
-    const source = like ? thumbnail(item, 512) : await preview(picture);
-    if (signal.aborted) return;
-    $("chip-text").textContent = item.name;
-    $("chip-image").hidden = !source;
-    if (source) $("chip-image").src = source;
-    await status;
-    if (q || !index.captions || signal.aborted) return;
-    const { hits } = await page({ ...asked, fields: {}, where: "", rerank: 0 }, { top: CAPTIONS, kind: "caption", signal });
-    if (!signal.aborted && hits.length) showCaptions(hits, item, source);
-  } catch { /* the search itself says what is wrong */ }
-}
-
-function showCaptions(hits, item, source) {
-  const make = (name, properties) => Object.assign(document.createElement(name), properties);
-  const list = make("ol", {});
-  for (const hit of hits) {
-    const words = { like: "", picture: "", q: hit.text, item: "" };
-    const link = make("a", { href: address({ ...asked, ...words }), textContent: hit.text, title: "Search with these words" });
-    link.addEventListener("click", (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-      event.preventDefault();
-      ask(words);
-    });
-    const row = make("li", {}), score = make("span", { className: "score" });
-    score.append(...standing(hit));
-    row.dataset.match = hit.match ?? "";
-    row.append(link, score);
-    list.append(row);
+  if (index) {
+    filters.show(asked);
+    shelve();
   }
-  const words = make("div", {});
-  words.append(make("h2", { textContent: "Nearest captions" }), list);
-  $("like").replaceChildren(...(source ? [make("img", { src: source, alt: item.captions[0] || item.name })] : []), words);
-  $("like").hidden = false;
+  document.title = `${asked.q || (asked.like || asked.picture ? "Like a picture" : asked.folder.split("/").at(-1) || "Pictures")} · vsekit`;
+  start.show(asked);
+}
+
+/** Pictures were marked, or that was taken back. */
+function marked(items, marks) {
+  answers.clear();
+  shelve.shown = null;
+  if ("hidden" in marks && answer) {
+    const at = shownAt(), gone = marks.hidden !== Boolean(asked.hidden);
+    answer.hits = gone ? without(answer, items) : withAgain(answer);
+    grid.show(answer.hits, answer.more);
+    if (detail.open && gone) at >= 0 && answer.hits.length ? open(Math.min(at, answer.hits.length - 1)) : detail.close();
+  }
+  grid.refresh();
+  detail.marked();
+  shelve();
 }
 
 // ---- one picture, large
 
-const shownAt = () => grid.hits.findIndex(({ id }) => id === asked.item);
+const shownAt = () => grid.hits.findIndex((hit) => stackOf(hit).some(({ id }) => id === asked.item));
 
-function open(i) {
-  const item = grid.hits[i];
+/** item: another of the stack there. */
+function open(i, item = grid.hits[i]) {
   if (!item) return;
   const stepping = Boolean(asked.item);
   asked = { ...asked, item: item.id };
   history[stepping ? "replaceState" : "pushState"](stepping ? history.state : { opened: true }, "", address(asked));
   sync();
   if (i > grid.length - 8) further();
+}
+
+/** Says false where there is nothing further. */
+function step(by) {
+  const to = shownAt() + by;
+  if (!grid.hits[to]) return false;
+  open(to);
+  return true;
 }
 
 /** Opens or closes the dialog as the address says. */
@@ -285,7 +302,10 @@ async function sync() {
     return;
   }
   const i = shownAt(), words = asked.q.trim() ? query(asked) : "";
-  if (i >= 0) return detail.show(grid.hits[i], { query: words, first: i === 0, last: i === grid.length - 1 && !answer.more });
+  if (i >= 0) {
+    const stack = grid.hits[i], item = stackOf(stack).find(({ id }) => id === asked.item);
+    return detail.show(item, { stack, query: words, first: i === 0, last: i === grid.length - 1 && !answer.more });
+  }
   const id = asked.item;
   try {
     const item = await patiently(() => call(`items/${encodeURIComponent(id)}`));
@@ -304,18 +324,23 @@ function closed() {
   if (i >= 0) grid.focus(i);
 }
 
-// ---- pictures people bring along
-
-function bring(files) {
-  const file = [...files].find(({ type, name }) => type.startsWith("image/") || /\.(hei[cf]|tiff?)$/i.test(name));
-  if (!file) return files.length && refused(new Problem(415, { error: "this page searches with pictures only" }));
-  ask({ q: "", like: "", picture: keep(file), item: "" });
-}
-
 // ---- listening
 
 let typing = false; // words typed in one go are one step to go back from
 
+/** Keys on a picture that the grid does not know. Says whether it was one. */
+function key_(key, item) {
+  if (key === "f") mark(stackOf(item), { favourite: !item.meta.favourite }, marked);
+  else if (key === "h") mark(stackOf(item), { hidden: !item.meta.hidden }, marked);
+  else return false;
+  return true;
+}
+
+listen($("file"), (files) => {
+  const file = [...files].find(({ type, name }) => type.startsWith("image/") || /\.(hei[cf]|tiff?)$/i.test(name));
+  if (!file) return files.length && refused(new Problem(415, { error: "this page searches with pictures only" }));
+  ask({ q: "", like: "", picture: keep(file), item: "" });
+});
 $("box").addEventListener("input", () => {
   // Words after an indexed picture change it; a brought one gives way to them.
   ask({ q: $("box").value, picture: "", item: "" }, { replace: typing, atOnce: false });
@@ -338,37 +363,14 @@ $("chip-remove").addEventListener("click", () => {
   ask({ like: "", picture: "", item: "" });
   $("box").focus();
 });
-$("file").addEventListener("change", () => {
-  bring($("file").files);
-  $("file").value = "";
-});
-addEventListener("paste", (event) => {
-  if (!event.clipboardData.files.length) return;
-  event.preventDefault();
-  bring(event.clipboardData.files);
-});
-const files = (event) => event.dataTransfer.types.includes("Files") && !dragged;
-let dragged = false; // a picture of this page, on its way out
-addEventListener("dragstart", () => { dragged = true; });
-addEventListener("dragend", () => { dragged = false; });
-addEventListener("dragover", (event) => {
-  if (!files(event)) return;
-  event.preventDefault();
-  event.dataTransfer.dropEffect = "copy";
-  document.body.classList.add("dropping");
-});
-addEventListener("dragleave", (event) => { if (!event.relatedTarget) document.body.classList.remove("dropping"); });
-addEventListener("drop", (event) => {
-  document.body.classList.remove("dropping");
-  if (!files(event)) return;
-  event.preventDefault();
-  bring(event.dataTransfer.files);
-});
 addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target.matches("input, textarea, select") || document.querySelector("dialog[open]")) return;
+  if (event.target.matches("input, textarea, select") || document.querySelector("dialog[open]")) return;
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "a" && $("grid").contains(document.activeElement)) chosen.all(grid.hits);
+  else if (event.key === "/") {
+    $("box").focus();
+    $("box").select();
+  } else return;
   event.preventDefault();
-  $("box").focus();
-  $("box").select();
 });
 addEventListener("popstate", () => {
   typing = false;
@@ -376,6 +378,7 @@ addEventListener("popstate", () => {
   if (!same) leave();
   asked = next;
   if (same) return sync();
+  if (chosen.size) chosen.clear();
   showAsked();
   const known = answers.get(key(asked));
   if (!known) return run();
@@ -401,9 +404,9 @@ history.scrollRestoration = "manual";
 const status = patiently(() => call("status")).then((found) => {
   index = found;
   filters.build(index);
-  $("filters-toggle").hidden = !Object.keys(index.fields).length;
+  $("filters-toggle").hidden = !index.pictures;
   showAsked();
-  if (!anything(asked)) idle();
+  if (!anything(asked) && answer) idle();
 }, refused);
 showAsked();
-if (anything(asked)) run();
+run();

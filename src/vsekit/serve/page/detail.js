@@ -1,47 +1,50 @@
-// One picture, large: what is known of it, and why it was found.
+// One picture, large: what is known of it, why it was found, and what can be done with it.
 
 import { call, thumbnail } from "./api.js";
+import { facts } from "./facts.js";
 import { standing } from "./grid.js";
+import { stackOf } from "./groups.js";
+import { Slideshow } from "./slideshow.js";
+import { Why } from "./why.js";
 
 const $ = (id) => document.getElementById(`detail-${id}`);
-const SVG = "http://www.w3.org/2000/svg";
+const SWIPE = 50; // pixels
 
 export class Detail {
-  /** on.step(±1), on.close(), on.like(item); link.like(item): an address. */
-  constructor({ on, link }) {
-    Object.assign(this, { on, link, dialog: document.getElementById("detail") });
+  /** on.step(±1), on.member(item): another of its stack, on.close(), on.like(item), on.mark(item, marks), on.ask(change);
+   * link(change): an address. */
+  constructor({ on, like, link }) {
+    Object.assign(this, { on, like, link, dialog: document.getElementById("detail"), why: new Why() });
+    this.show_ = new Slideshow(this.dialog, { step: () => on.step(1), changed: (playing) => this.#played(playing) });
     this.dialog.addEventListener("close", () => {
       if (this.open) return; // the event comes late, and by now it may be open again
+      this.show_.stop();
       this.abort?.abort();
       this.item = null;
       on.close();
     });
     // A click beside the dialog is one on the dialog itself: its content fills it.
     this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
-    this.dialog.addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (step) on.step(step);
-      else if (event.key.toLowerCase() === "m") on.like(this.item);
-      else return;
-      event.preventDefault();
-    });
-    $("back").addEventListener("click", () => on.step(-1));
-    $("next").addEventListener("click", () => on.step(1));
-    $("close").addEventListener("click", () => this.dialog.close());
+    this.dialog.addEventListener("keydown", (event) => this.#key(event));
+    const clicked = { back: () => on.step(-1), next: () => on.step(1), close: () => this.dialog.close(), play: () => this.show_.toggle() };
+    clicked.favourite = () => on.mark(this.item, { favourite: !this.item.meta.favourite });
+    clicked.hide = () => on.mark(this.item, { hidden: !this.item.meta.hidden });
+    for (const [name, work] of Object.entries(clicked)) $(name).addEventListener("click", work);
     $("like").addEventListener("click", (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       on.like(this.item);
     });
+    this.#swipes(this.dialog.querySelector(".stage"));
   }
 
   get open() { return this.dialog.open; }
 
   close() { this.dialog.close(); }
 
-  /** item: a hit, or an item that was not searched for. query: what it was found with, "" when that had no words. */
-  show(item, { query, first, last }) {
+  /** item: a hit, or an item that was not searched for. stack: the hit whose stack it is in. query: what it was found with, ""
+   * when that had no words. */
+  show(item, { stack = item, query, first, last }) {
     this.item = item;
     this.abort?.abort();
     this.abort = new AbortController();
@@ -52,96 +55,84 @@ export class Detail {
     image.parentNode.style.setProperty("--ratio", width / height);
     image.parentNode.style.setProperty("--wide", width);
     image.src = thumbnail(item, 1024) ?? item.picture_url ?? "";
-    $("boxes").replaceChildren();
     $("name").textContent = item.name;
     $("score").replaceChildren(...("score" in item ? standing(item) : []));
     $("score").dataset.match = item.match ?? "";
-    $("like").href = this.link.like(item);
-    $("open").hidden = !item.picture_url;
-    if (item.picture_url) $("open").href = item.picture_url;
+    $("like").href = this.link(this.like(item));
+    $("open").hidden = $("download").hidden = !item.picture_url;
+    if (item.picture_url) {
+      $("open").href = item.picture_url;
+      $("download").href = `/api/items/${encodeURIComponent(item.picture || item.id)}/file`;
+    }
     $("back").disabled = first;
     $("next").disabled = last;
-    this.#facts(item);
-    this.#why(item, query);
+    this.marked();
+    this.#stack(stack);
+    facts(item, { link: this.link, ask: this.on.ask });
+    this.why.show(item, query, this.abort.signal);
     if (!this.open) {
       this.dialog.showModal();
       $("close").focus();
     } else if (document.activeElement === document.body) $("close").focus(); // the button that was used is now disabled
     this.dialog.querySelector(".facts").scrollTop = 0;
+    this.show_.again();
     // Hits come without all captions.
-    call(`items/${encodeURIComponent(item.id)}`, { signal: this.abort.signal }).then((whole) => this.#facts({ ...item, ...whole }), () => {});
+    const whole = call(`items/${encodeURIComponent(item.id)}`, { signal: this.abort.signal });
+    whole.then((found) => facts({ ...item, captions: found.captions }, { link: this.link, ask: this.on.ask }), () => {});
   }
 
-  #facts({ name: title, captions, meta, width, height }) {
-    section("captions", "Captions", captions.length && list("ul", captions.map((text) => [text])));
-    const said = (value) => (value === true ? "yes" : value === false ? "no" : String(value));
-    const others = Object.entries(meta).filter(([, value]) => value !== title);
-    const known = others.map(([name, value]) => [name.replaceAll("_", " "), said(value)]);
-    if (width && height) known.unshift(["size", `${width} × ${height}`]);
-    section("meta", "Details", known.length && list("dl", known));
+  /** Shows anew whether it is a favourite or hidden. */
+  marked() {
+    if (!this.item) return;
+    const { favourite, hidden } = this.item.meta;
+    $("favourite").setAttribute("aria-pressed", Boolean(favourite));
+    $("hide").setAttribute("aria-pressed", Boolean(hidden));
   }
 
-  async #why(item, query) {
-    section("why", "", null);
-    if (!query) return;
-    let why;
-    try {
-      why = await call("why", { body: { query, id: item.id }, signal: this.abort.signal });
-    } catch {
-      return; // the picture and its facts stand without it
-    }
-    const most = Math.max(...why.words.map(({ weight }) => Math.abs(weight)), 1e-9);
-    const words = document.createElement("p");
-    words.className = "words";
-    for (const { word, weight } of why.words) {
-      const boxes = why.boxes[word] ?? [];
-      const mark = document.createElement(boxes.length ? "button" : "span");
-      mark.className = weight < 0 ? "word against" : "word";
-      mark.textContent = word;
-      mark.title = `${weight < 0 ? "−" : "+"}${Math.abs(weight).toFixed(3)}`;
-      mark.style.setProperty("--weight", Math.abs(weight) / most);
-      const said = document.createElement("span");
-      said.className = "visually-hidden";
-      said.textContent = ` (${mark.title})`;
-      mark.append(said);
-      if (boxes.length) {
-        mark.type = "button";
-        for (const [event, on] of [["mouseenter", true], ["focus", true], ["mouseleave", false], ["blur", false]])
-          mark.addEventListener(event, () => this.#mark(word, on));
-      }
-      words.append(mark, " ");
-    }
-    const mostBoxed = Math.max(...Object.values(why.boxes).flat().map((box) => box[4]), 1e-9);
-    for (const [word, boxes] of Object.entries(why.boxes)) for (const [x0, y0, x1, y1, weight] of boxes) {
-      const box = document.createElementNS(SVG, "rect");
-      for (const [name, value] of Object.entries({ x: x0, y: y0, width: x1 - x0, height: y1 - y0 })) box.setAttribute(name, value);
-      box.dataset.word = word;
-      box.style.setProperty("--weight", Math.max(0, weight) / mostBoxed);
-      $("boxes").append(box);
-    }
-    const note = document.createElement("p");
-    note.className = "note";
-    note.textContent = Object.keys(why.boxes).length
-      ? "Stronger shading: the match falls more without the word. Point at a word to see where it was found."
-      : "Stronger shading: the match falls more without the word.";
-    section("why", "Why it was found", [words, note]);
+  #stack(stack) {
+    const members = stackOf(stack);
+    $("stack").hidden = members.length < 2;
+    $("stack").replaceChildren(...(members.length < 2 ? [] : members.map((member, i) => {
+      const image = Object.assign(document.createElement("img"), { src: thumbnail(member, 128) ?? "", alt: `${i + 1} of ${members.length}: ${member.name}` });
+      const button = Object.assign(document.createElement("button"), { type: "button" });
+      button.append(image);
+      if (member.id === this.item.id) button.setAttribute("aria-current", "true");
+      button.addEventListener("click", () => this.on.member(member));
+      return button;
+    })));
+    this.members = members;
   }
 
-  #mark(word, on) {
-    $("boxes").classList.toggle("pointing", on);
-    for (const box of $("boxes").children) box.classList.toggle("marked", on && box.dataset.word === word);
+  #played(playing) {
+    $("play").setAttribute("aria-pressed", playing);
+    $("play").setAttribute("aria-label", playing ? "Stop the slideshow" : "Slideshow");
+    $("play").querySelector("use").setAttribute("href", playing ? "#i-pause" : "#i-play");
   }
-}
 
-function section(id, title, content) {
-  $(id).hidden = !content;
-  if (!content) return;
-  const heading = Object.assign(document.createElement("h3"), { textContent: title });
-  $(id).replaceChildren(heading, ...[content].flat());
-}
+  #key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const at = this.members.findIndex(({ id }) => id === this.item.id), member = (by) => this.members[at + by] && this.on.member(this.members[at + by]);
+    const keys = {
+      ArrowLeft: () => this.on.step(-1), ArrowRight: () => this.on.step(1),
+      m: () => this.on.like(this.item), f: () => $("favourite").click(), h: () => $("hide").click(),
+      d: () => $("download").hidden || $("download").click(), s: () => this.show_.toggle(),
+      ...(this.members.length > 1 ? { ArrowUp: () => member(-1), ArrowDown: () => member(1) } : {}),
+    };
+    if (key === "Escape" && this.show_.playing) keys.Escape = () => this.show_.stop();
+    if (!keys[key]) return;
+    event.preventDefault();
+    keys[key]();
+  }
 
-function list(name, rows) {
-  const made = document.createElement(name), cells = name === "dl" ? ["dt", "dd"] : ["li"];
-  for (const row of rows) row.forEach((text, i) => made.append(Object.assign(document.createElement(cells[i]), { textContent: text })));
-  return made;
+  #swipes(stage) {
+    let start = null;
+    stage.addEventListener("touchstart", ({ touches }) => { start = touches.length === 1 ? touches[0] : null; }, { passive: true });
+    stage.addEventListener("touchend", ({ changedTouches: [end] }) => {
+      if (!start || !end) return;
+      const x = end.clientX - start.clientX, y = end.clientY - start.clientY;
+      if (Math.abs(x) > SWIPE && Math.abs(x) > 2 * Math.abs(y)) this.on.step(x < 0 ? 1 : -1);
+      start = null;
+    }, { passive: true });
+  }
 }

@@ -1,49 +1,29 @@
 // Pictures in justified rows. Only those near the window are in the document, so tens of thousands scroll smoothly.
 
 import { thumbnail } from "./api.js";
+import { justify, rowAt, rowOf, shape } from "./layout.js";
 
-/**
- * Rows of one height each that fill the width and keep every picture's shape.
- * ratios: width / height. Appends to `rows`, from the first picture that is in none; the last row may be open (not full).
- */
-export function justify(ratios, width, target, gap, rows = []) {
-  if (rows.at(-1)?.open) rows.pop();
-  let start = rows.at(-1)?.end ?? 0;
-  let top = rows.length ? rows.at(-1).top + rows.at(-1).height + gap : 0;
-  const close = (end, height, open = false) => {
-    rows.push({ start, end, top, height, open });
-    top += height + gap;
-    start = end;
-  };
-  const filling = (end, sum) => (width - gap * (end - start - 1)) / sum;
-  for (let i = start, sum = 0; i < ratios.length; i++) {
-    sum += ratios[i];
-    const height = filling(i + 1, sum);
-    if (height > target) continue;
-    const without = i > start ? filling(i, sum - ratios[i]) : Infinity;
-    if (without - target < target - height) {
-      close(i, without);
-      sum = ratios[i];
-      if (filling(i + 1, sum) > target) continue;
-      close(i + 1, filling(i + 1, sum));
-    } else close(i + 1, height);
-    sum = 0;
-  }
-  if (start < ratios.length) close(ratios.length, target, true);
-  return rows;
-}
-
-const shape = ({ width, height }) => (width && height ? Math.min(4, Math.max(0.3, width / height)) : 4 / 3);
+const HEAD = 56, LINE = 44; // pixels above a month, and above what is less likely
+const CELL = `
+  <a class="open" tabindex="-1"><img decoding="async">
+    <span class="caption"><span class="name" aria-hidden="true"></span><span class="score"></span></span></a>
+  <button type="button" class="pick" role="checkbox" tabindex="-1"><svg class="icon" aria-hidden="true"><use href="#i-check"/></svg></button>
+  <a class="more" tabindex="-1" title="More like this (M)"><svg class="icon" aria-hidden="true"><use href="#i-like"/></svg></a>
+  <svg class="icon heart" aria-hidden="true"><use href="#i-heart"/></svg>
+  <span class="stack" aria-hidden="true"><svg class="icon"><use href="#i-stack"/></svg><span></span></span>`;
 
 export class Grid {
   /**
-   * list: the <ul>. on.open(index), on.like(item), on.end(): more pictures are needed, on.leave(): upwards out of it.
-   * link.open(item), link.like(item): the addresses of the same.
+   * list: the <ul>. on.open(index), on.like(item), on.end(): more pictures are needed, on.leave(): upwards out of it,
+   * on.pick(index, { range }): chosen or not, on.key(key, item): a key that is not its own.
+   * link.open(item), link.like(item): the addresses of the same. chosen.has(id), chosen.size.
    */
-  constructor(list, { on, link }) {
-    Object.assign(this, { list, on, link, hits: [], ratios: [], rows: [], cells: new Map(), active: 0, more: false });
+  constructor(list, { on, link, chosen }) {
+    Object.assign(this, { list, on, link, chosen, hits: [], ratios: [], rows: [], active: 0, more: false });
+    Object.assign(this, { cells: new Map(), heads: new Map(), heights: new Map(), titles: new Map() });
     list.addEventListener("keydown", (event) => this.#key(event));
     list.addEventListener("click", (event) => this.#click(event));
+    list.addEventListener("contextmenu", (event) => this.#held(event));
     list.addEventListener("focusin", ({ target }) => this.#activate(target.closest("li").index));
     addEventListener("scroll", () => this.#later(), { passive: true });
     new ResizeObserver(() => this.#resize()).observe(list);
@@ -51,12 +31,17 @@ export class Grid {
 
   get length() { return this.hits.length; }
 
-  /** Shows other answers. fresh: make every picture anew (after the server was gone, broken ones would stay). */
+  /** Shows other answers. hits may have a `head`: { title, line } above them. fresh: make every picture anew (after the server
+   * was gone, broken ones would stay). */
   show(hits, more, { fresh = false } = {}) {
     if (fresh) for (const id of this.cells.keys()) this.#remove(id);
     this.hits = hits;
     this.ratios = hits.map(shape);
     Object.assign(this, { rows: [], active: 0, more });
+    this.heights.clear();
+    for (const head of this.heads.values()) head.remove();
+    this.heads.clear();
+    this.#measure(0);
     // What is on the screen first; what is near it must not make it wait.
     this.#layout(0);
     requestAnimationFrame(() => this.#later()); // in the frame after the one that shows them
@@ -64,19 +49,26 @@ export class Grid {
 
   append(hits, more) {
     // An index that grew meanwhile may answer with a picture that is here already.
-    const known = new Set(this.hits.map(({ id }) => id));
+    const known = new Set(this.hits.map(({ id }) => id)), before = this.length;
     const others = hits.filter(({ id }) => !known.has(id));
     this.hits.push(...others);
     this.ratios.push(...others.map(shape));
     this.more = more;
+    this.#measure(before);
     this.#layout();
+  }
+
+  /** Shows anew what is known of pictures: marks, stacks, what is chosen. */
+  refresh() {
+    for (const cell of this.cells.values()) this.#state(cell);
+    this.list.classList.toggle("choosing", Boolean(this.chosen.size));
   }
 
   focus(index) {
     index = Math.max(0, Math.min(index, this.length - 1));
     if (!this.length) return;
-    const row = this.rows[this.#rowOf(index)];
-    const above = this.list.getBoundingClientRect().top + row.top, header = this.#header();
+    const row = this.rows[rowOf(this.rows, index)];
+    const above = this.list.getBoundingClientRect().top + row.top, header = this.#header() + row.room;
     if (above < header) scrollBy(0, above - header);
     else if (above + row.height + 12 > innerHeight) scrollBy(0, above + row.height + 12 - innerHeight);
     this.#activate(index);
@@ -86,6 +78,10 @@ export class Grid {
 
   #header() { return document.querySelector("header").offsetHeight + 12; }
 
+  #measure(from) {
+    for (let i = from; i < this.length; i++) if (this.hits[i].head) this.heights.set(i, this.hits[i].head.line ? { room: LINE, alone: true } : { room: HEAD });
+  }
+
   #resize() {
     const width = this.list.clientWidth;
     if (width === this.width) return;
@@ -93,14 +89,14 @@ export class Grid {
     const keep = anchor && this.list.getBoundingClientRect().top < 0 ? anchor.start : null;
     this.rows = [];
     this.#layout();
-    if (keep !== null) scrollBy(0, this.list.getBoundingClientRect().top + this.rows[this.#rowOf(keep)].top - this.#header());
+    if (keep !== null) scrollBy(0, this.list.getBoundingClientRect().top + this.rows[rowOf(this.rows, keep)].top - this.#header());
   }
 
   #layout(margin) {
     this.width = this.list.clientWidth;
-    this.gap = this.width < 600 ? 6 : 10;
+    this.gap = this.width < 600 ? 4 : 8;
     const target = this.width < 480 ? 130 : this.width < 900 ? 180 : this.width < 1700 ? 220 : 260;
-    justify(this.ratios, this.width, target, this.gap, this.rows);
+    justify(this.ratios, this.width, target, this.gap, this.rows, this.heights);
     const last = this.rows.at(-1);
     this.list.style.height = last ? `${last.top + last.height}px` : "0";
     this.#render(margin);
@@ -113,47 +109,65 @@ export class Grid {
     });
   }
 
-  /** The first row that ends below y. */
-  #rowAt(y) {
-    let low = 0, high = this.rows.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.rows[middle].top + this.rows[middle].height < y) low = middle + 1; else high = middle;
-    }
-    return low;
-  }
-
-  #rowOf(index) {
-    let low = 0, high = this.rows.length - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.rows[middle].end <= index) low = middle + 1; else high = middle;
-    }
-    return low;
-  }
-
   /** margin: how far beyond the window, in pixels. */
   #render(margin = innerHeight) {
     const top = -this.list.getBoundingClientRect().top;
-    const first = this.#rowAt(top - margin), shown = [];
+    const first = rowAt(this.rows, top - margin), shown = [];
     for (let r = first; r < this.rows.length && this.rows[r].top < top + innerHeight + margin; r++) shown.push(this.rows[r]);
     const start = shown[0]?.start ?? 0, end = shown.at(-1)?.end ?? 0;
     const focused = this.list.contains(document.activeElement);
     // One picture is in the tab order: the one last used, or the first on the screen when that one is far away.
-    if (!focused && (this.active < start || this.active >= end)) this.active = this.rows[this.#rowAt(top)]?.start ?? 0;
+    if (!focused && (this.active < start || this.active >= end)) this.active = this.rows[rowAt(this.rows, top)]?.start ?? 0;
 
     const wanted = new Map();
     for (const row of shown) this.#place(row, wanted);
     const pinned = this.hits[this.active];
-    if (focused && pinned && !wanted.has(pinned.id)) this.#place(this.rows[this.#rowOf(this.active)], wanted, this.active);
+    if (focused && pinned && !wanted.has(pinned.id)) this.#place(this.rows[rowOf(this.rows, this.active)], wanted, this.active);
     for (const id of this.cells.keys()) if (!wanted.has(id)) this.#remove(id);
+    this.#headings(shown);
     let before = this.list.firstElementChild;
     for (const [id, cell] of wanted) {
       this.cells.set(id, cell);
-      if (cell === before) before = before.nextElementSibling;
-      else this.list.insertBefore(cell, before);
+      if (this.heads.has(cell.index)) before = this.#put(this.heads.get(cell.index), before);
+      before = this.#put(cell, before);
     }
     if (this.more && top + 3 * innerHeight > (this.rows.at(-1)?.top ?? 0)) this.on.end();
+  }
+
+  #put(element, before) {
+    if (element === before) return before.nextElementSibling;
+    this.list.insertBefore(element, before);
+    return before;
+  }
+
+  #headings(rows) {
+    const wanted = new Map();
+    for (const row of rows) {
+      let left = 0, last = null;
+      for (let i = row.start; i < row.end; i++) {
+        if (this.hits[i].head) {
+          if (last) last.right = left - this.gap;
+          wanted.set(i, (last = { row, left, right: this.width }));
+        }
+        left += this.ratios[i] * row.height + this.gap;
+      }
+    }
+    for (const [i, head] of this.heads) if (!wanted.has(i)) {
+      head.remove();
+      this.heads.delete(i);
+    }
+    for (const [i, { row, left, right }] of wanted) {
+      const { title, line } = this.hits[i].head;
+      if (!this.heads.has(i)) {
+        const head = document.createElement("li");
+        head.className = line ? "head line" : "head";
+        head.append(Object.assign(document.createElement("h2"), { textContent: title }));
+        this.heads.set(i, head);
+      }
+      Object.assign(this.heads.get(i).style, {
+        transform: `translate(${Math.round(left)}px, ${Math.round(row.top - row.room)}px)`, height: `${row.room}px`, width: `${Math.round(right - left)}px`,
+      });
+    }
   }
 
   #place(row, wanted, only = null) {
@@ -176,14 +190,12 @@ export class Grid {
 
   #cell(hit, pixels) {
     const cell = document.createElement("li");
-    cell.innerHTML = `
-      <a class="open" tabindex="-1"><img decoding="async">
-        <span class="caption"><span class="name" aria-hidden="true"></span><span class="score"></span></span></a>
-      <a class="more" tabindex="-1" title="More like this (M)"><svg class="icon" aria-hidden="true"><use href="#i-like"/></svg></a>`;
+    cell.innerHTML = CELL;
     const image = cell.querySelector("img");
     image.alt = hit.captions[0] || hit.text || hit.name;
     cell.querySelector(".name").textContent = hit.name;
     cell.querySelector(".more").setAttribute("aria-label", `More like ${image.alt}`);
+    cell.querySelector(".pick").setAttribute("aria-label", `Choose ${image.alt}`);
     const source = thumbnail(hit, pixels * 0.9);
     image.addEventListener("error", () => cell.classList.add("broken"), { once: true });
     if (source) image.src = source; else cell.classList.add("broken");
@@ -200,7 +212,7 @@ export class Grid {
 
   #update(cell, hit, index) {
     const active = index === this.active;
-    for (const link of cell.querySelectorAll("a")) link.tabIndex = active ? 0 : -1;
+    for (const control of cell.querySelectorAll("a, button")) control.tabIndex = active ? 0 : -1;
     cell.setAttribute("aria-posinset", index + 1);
     cell.setAttribute("aria-setsize", this.more ? -1 : this.length);
     if (cell.hit === hit && cell.index === index) return;
@@ -211,26 +223,48 @@ export class Grid {
     cell.querySelector(".score").replaceChildren(...standing(hit));
     // The best comes first in every way.
     cell.querySelector("img").fetchPriority = index < 6 ? "high" : "auto";
+    this.#state(cell);
+  }
+
+  #state(cell) {
+    const { hit } = cell, chosen = this.chosen.has(hit.id), others = hit.others?.length ?? 0;
+    cell.classList.toggle("chosen", chosen);
+    cell.querySelector(".pick").setAttribute("aria-checked", chosen);
+    cell.classList.toggle("favourite", Boolean(hit.meta.favourite));
+    cell.querySelector(".stack").hidden = !others;
+    cell.querySelector(".stack span").textContent = others + 1;
+    const said = [others && `, and ${others} like it`, hit.meta.favourite && ", favourite"].filter(Boolean).join("");
+    cell.querySelector("img").alt = (hit.captions[0] || hit.text || hit.name) + said;
   }
 
   #activate(index) {
     const old = this.cells.get(this.hits[this.active]?.id);
     this.active = index;
     for (const cell of [old, this.cells.get(this.hits[index]?.id)])
-      for (const link of cell?.querySelectorAll("a") ?? []) link.tabIndex = cell.index === index ? 0 : -1;
+      for (const control of cell?.querySelectorAll("a, button") ?? []) control.tabIndex = cell.index === index ? 0 : -1;
   }
 
   #click(event) {
-    const link = event.target.closest("a");
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    const control = event.target.closest("a, button");
+    if (!control || event.ctrlKey || event.metaKey || event.button) return;
+    const { index, hit } = control.closest("li"), picking = control.className === "pick" || (this.chosen.size && control.className === "open");
+    if (event.shiftKey && !picking) return;
     event.preventDefault();
-    const { index, hit } = link.closest("li");
-    if (link.className === "more") this.on.like(hit); else this.on.open(index);
+    if (picking) this.on.pick(index, { range: event.shiftKey });
+    else if (control.className === "more") this.on.like(hit);
+    else this.on.open(index);
+  }
+
+  /** A finger that stays chooses. */
+  #held(event) {
+    if (event.pointerType !== "touch" || !event.target.closest(".open")) return;
+    event.preventDefault();
+    this.on.pick(event.target.closest("li").index, { range: false });
   }
 
   #key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const row = this.#rowOf(this.active);
+    const row = rowOf(this.rows, this.active), key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const steps = {
       ArrowLeft: () => this.focus(this.active - 1),
       ArrowRight: () => this.focus(this.active + 1),
@@ -239,11 +273,11 @@ export class Grid {
       Home: () => this.focus(0),
       End: () => this.focus(this.length - 1),
       m: () => this.on.like(this.hits[this.active]),
+      x: () => this.on.pick(this.active, { range: event.shiftKey }),
     };
-    const step = steps[event.key] ?? steps[event.key.toLowerCase()];
-    if (!step) return;
+    if (!steps[key] && !this.on.key(key, this.hits[this.active])) return;
     event.preventDefault();
-    step();
+    steps[key]?.();
   }
 
   /** The picture of a row whose middle is nearest to the active one's. */
@@ -252,7 +286,7 @@ export class Grid {
       let left = 0;
       return this.ratios.slice(row.start, row.end).map((ratio) => (left += ratio * row.height + this.gap) - (ratio * row.height) / 2);
     };
-    const here = this.rows[this.#rowOf(this.active)], x = middles(here)[this.active - here.start];
+    const here = this.rows[rowOf(this.rows, this.active)], x = middles(here)[this.active - here.start];
     const distances = middles(this.rows[r]).map((middle) => Math.abs(middle - x));
     return this.rows[r].start + distances.indexOf(Math.min(...distances));
   }

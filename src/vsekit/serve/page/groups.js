@@ -1,0 +1,49 @@
+// What belongs together on the page: copies and bursts in stacks, months under headings, and where what is likely ends.
+
+/** Puts hits that are of the stack of another under it. known: those that are shown already. Gives those that are left. */
+export function fold(hits, known = []) {
+  const first = new Map(known.map((hit) => [hit.id, hit]));
+  const left = [];
+  for (const hit of hits) {
+    const on = hit.stack && first.get(hit.stack);
+    if (on) (on.others ??= []).push(hit);
+    else {
+      first.set(hit.id, hit);
+      left.push(hit);
+    }
+  }
+  return left;
+}
+
+/** A picture and those stacked with it. */
+export const stackOf = (hit) => [hit, ...(hit.others ?? [])];
+
+const MONTH = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric", timeZone: "UTC" });
+
+/** "2021-07" in words. */
+export const monthName = (month) => MONTH.format(new Date(`${month}-01T00:00:00Z`));
+
+/** Gives the first picture of every month a heading. before: the last picture that is shown already. */
+export function byMonth(hits, before = null) {
+  let last = before && month(before);
+  for (const hit of hits) {
+    const own = month(hit);
+    if (own !== last) hit.head = { title: /^\d{4}-\d\d$/.test(own) ? monthName(own) : "Without a date" };
+    last = own;
+  }
+  return hits;
+}
+
+const month = ({ meta }) => String(meta.dated ?? "").slice(0, 7);
+
+const LIKELY = ["strong", "likely"];
+
+/** A quiet line behind the last likely one, if any is likely and not all are. done: whether it was drawn before. */
+export function lineUnderLikely(hits, { done = false, before = null } = {}) {
+  const judged = hits.length && hits[0].match;
+  if (done || !judged) return done;
+  const last = hits.findLastIndex(({ match }) => LIKELY.includes(match));
+  if ((last < 0 && !LIKELY.includes(before?.match)) || last === hits.length - 1) return false;
+  hits[last + 1].head = { title: "Less likely from here", line: true };
+  return true;
+}
