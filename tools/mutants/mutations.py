@@ -1,12 +1,13 @@
 """The faults: mutmut's operators on a file's syntax tree, at the places where a fault is one of behaviour.
 
-Left out are annotations, docstrings, imports, assertions, and what a raise or a progress message says.
+Left out are annotations, docstrings, imports, decorators, assertions, and what an error or a progress bar says.
 """
 
 from __future__ import annotations
 
 import difflib
-import random
+import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 from mutmut.mutation.mutators import mutation_operators
 
 _SKIPPED = (cst.Annotation, cst.Import, cst.ImportFrom, cst.Assert, cst.Raise, cst.Decorator)
-_MESSAGES = {"say", "UserError", "missing_extra"}
+_MESSAGES = {"say", "bar", "UserError", "missing_extra", "_refuse"}
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,9 @@ class _Places(cst.CSTVisitor):
             return False
         if isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
             where = self.get_metadata(PositionProvider, node)
-            end = node.body if isinstance(node, cst.BaseCompoundStatement) else None
-            last = where.end.line if end is None else self.get_metadata(PositionProvider, end).start.line
+            last = where.end.line
+            if isinstance(node, cst.BaseCompoundStatement):  # its head; of a match, its first line
+                last = self.get_metadata(PositionProvider, getattr(node, "body", node)).start.line
             self.statement = (where.start.line, max(where.start.line, last))
         mutated = [new for kind, operator in mutation_operators if isinstance(node, kind) for new in operator(node)]
         if mutated:
@@ -70,19 +72,27 @@ def _is_message(node: cst.CSTNode) -> bool:
 
 
 def sample(root: Path, files: Sequence[str], count: int, seed: int) -> Iterator[Mutant]:
-    """`count` places drawn without replacement from all files, and one of the faults there are at each."""
-    rng = random.Random(seed)
-    trees = {}
-    places = []
+    """`count` places drawn without replacement from all files, and one of the faults there are at each.
+
+    Each place has a number made of the seed, its file and the text of its line, and the lowest are drawn: an edit
+    elsewhere leaves the sample as it is.
+    """
+    trees, places = {}, []
     for file in files:
         wrapper = MetadataWrapper(cst.parse_module((root / file).read_text(encoding="utf-8")))
         visitor = _Places()
         wrapper.visit(visitor)
         trees[file] = wrapper.module
-        places += [(file, place) for place in visitor.found]
-    for file, (node, mutated, line, lines) in rng.sample(places, min(count, len(places))):
+        text, seen = wrapper.module.code.splitlines(), Counter[str]()
+        for place in visitor.found:
+            at = text[place[2] - 1].strip()
+            seen[at] += 1
+            number = hashlib.sha256(f"{seed}\0{file}\0{at}\0{seen[at]}".encode()).digest()
+            places.append((number, file, place))
+    for number, file, (node, mutated, line, lines) in sorted(places, key=lambda place: place[0])[:count]:
         tree = trees[file]
-        before, after = tree.code, tree.deep_replace(node, rng.choice(mutated)).code  # type: ignore[arg-type]
+        before = tree.code
+        after = cst.ensure_type(tree.deep_replace(node, mutated[number[-1] % len(mutated)]), cst.Module).code
         shown = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
         diff = "\n".join(text for text in shown if not text.startswith(("---", "+++", "@@")))
         yield Mutant(file, line, lines, diff, after)
