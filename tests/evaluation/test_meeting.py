@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from PIL import Image
 from tests.training.conftest import TINY, write_precomputed
 from typer.testing import CliRunner, Result
 
+import vsekit
 from vsekit.cli import app, audit, compare, evaluate, report  # noqa: F401  (they register themselves)
 from vsekit.cli import mine as _mine  # noqa: F401
 from vsekit.data.readers import read
 from vsekit.data.views import ViewSettings
+from vsekit.diagnostics.audit import audit_run
 from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError
-from vsekit.evaluation.measure import Question, measure
+from vsekit.evaluation.measure import Question, compare_runs, measure
 from vsekit.evaluation.meeting import RunsOnData, meet
 from vsekit.features.extraction import extract
 from vsekit.mining.mine import mine
@@ -132,6 +137,7 @@ def test_a_run_trained_on_features_is_measured_reported_and_audited_on_pictures(
         (["--protocol", "person"], "person of its own"),
         (["--ties", "lucky"], "no tie rule"),
         (["--positives", "mine"], "no judgements 'mine'"),
+        (["--positives", "ecv"], "did you mean 'eccv'?"),
         (["--positives", "cxc"], "COCO's ids"),
         (["--rerank-with", "nowhere"], "no such folder: nowhere"),
         (["--rerank-with", "x", "--protocol", "1k"], "doesn't go with"),
@@ -163,3 +169,45 @@ def test_a_question_that_contradicts_itself_is_refused_in_python_too(banked: tup
     run, data = banked
     with pytest.raises(UserError, match="too few"):
         measure(RunsOnData([run], read(data).split("test")), Question(protocol="5k"))
+
+
+@pytest.fixture(scope="module")
+def keeping_one(banked: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A run with settings that keep one caption a picture, and data that have two."""
+    run, data = banked
+    kept = tmp_path_factory.mktemp("one") / "run"
+    shutil.copytree(run, kept)
+    settings = yaml.safe_load((kept / "config.yaml").read_text())
+    settings["data"]["captions_per_picture"] = 1
+    (kept / "config.yaml").write_text(yaml.safe_dump(settings))
+    return kept, data
+
+
+def test_a_run_that_keeps_one_caption_a_picture_is_measured_on_one_by_every_command(
+    keeping_one: tuple[Path, Path], tmp_path: Path
+) -> None:
+    run, data = keeping_one
+    pairs = read(data).split("test")
+    first = [caption.text for caption in pairs.captions[::2]]
+    expected = measure(RunsOnData([run / "model"], replace(pairs, captions=pairs.captions[::2])), Question()).rsum
+    assert expected != measure(RunsOnData([run / "model"], pairs), Question()).rsum
+    output = ("--data", data, "--quiet", "--json")
+    assert json.loads(vse("evaluate", run, *output).stdout)["rsum"] == expected
+    assert vsekit.evaluate(run, data).rsum == expected
+    reported = json.loads(vse("report", run, *output, "--out", tmp_path / "report.html").stdout)
+    assert reported["metrics"]["rsum"] == expected
+    assert [caption.text for caption in audit_run(run, pairs).pairs.captions] == first
+    vse("mine", run, "--data", data, "--out", tmp_path / "mined", *SMALL)
+    assert len(np.load(tmp_path / "mined" / "images.npy")) == len(read(data).split("train").pictures)
+
+
+def test_runs_side_by_side_rank_the_fewest_captions_that_one_of_them_keeps(
+    banked: tuple[Path, Path], keeping_one: tuple[Path, Path]
+) -> None:
+    runs, pairs = [banked[0], keeping_one[0]], read(banked[1]).split("test")
+    kept = replace(pairs, captions=pairs.captions[::2])
+    assert RunsOnData.of(runs, pairs).pairs.captions == kept.captions
+    for all_of_them in (runs[0], runs[1] / "model"):
+        assert RunsOnData.of([all_of_them], pairs).pairs.captions == pairs.captions
+    expected = measure(RunsOnData([runs[0]], kept), Question()).rsum
+    assert [found.rsum for found in compare_runs(runs, pairs).metrics] == [expected, expected]

@@ -243,6 +243,8 @@ def test_data_that_lack_something_are_refused_before_training(
 def test_an_assignment_to_a_stage_that_no_row_has_is_refused(data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"stages\.main\.epochs(.|\n)*fixed"):
         reproduce([PLAIN], data, tmp_path, sets=[*SMALL_VSEPP, "stages.main.epochs=1"])
+    with pytest.raises(UserError, match="did you mean 'fixed'"):
+        reproduce([PLAIN], data, tmp_path, sets=[*SMALL_VSEPP, "stages.fixd.epochs=1"])
 
 
 def test_rows_of_two_datasets_are_refused(data: Path, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def read_source(
         more = (given.captions_per_image, given.similarity, given.image_groups, given.caption_groups)
         return Embeddings(files[0], files[1], *more)  # type: ignore[arg-type]
     if runs and data and not any(files):
-        return RunsOnData(runs, reading.of(data).pairs(split), split)
+        return RunsOnData.of(runs, reading.of(data).pairs(split), split)
     raise UserError(
         "give RUN … and --data, or --image-embeddings and --caption-embeddings", remedy="--help shows examples of both."
     )

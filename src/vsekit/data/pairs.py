@@ -133,8 +133,10 @@ class Pairs:
             )
         return self.take(i for i, picture in enumerate(self.pictures) if picture.split in names)
 
-    def first_captions(self, count: int) -> Pairs:
-        """The same pictures with the first `count` captions of each; some COCO pictures have six or seven."""
+    def first_captions(self, count: int | None) -> Pairs:
+        """The same pictures with the first `count` captions of each, or all; some COCO pictures have six or seven."""
+        if count is None:
+            return self
         seen: dict[int, int] = {}
         kept = []
         for caption in self.captions:

@@ -109,11 +109,11 @@ def audit(
 
 def audit_run(run: Path | str, pairs: Pairs, *, progress: Progress = QUIET, **thresholds: float) -> Audit:
     """Audits a split with the model of a run (or a model folder). Thresholds as in `audit`."""
-    source = RunsOnData([run], pairs)
+    source = RunsOnData.of([run], pairs)
     source.check()
     # Plain: of the training split, a querybank's queries are the very captions and pictures to be judged.
     met = source.meet(plain=True, progress=progress)
-    return audit(met.scores, pairs, pooled(met.images), progress=progress, **thresholds)
+    return audit(met.scores, source.pairs, pooled(met.images), progress=progress, **thresholds)
 
 
 def pooled(embedding: Any) -> np.ndarray:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from vsekit.data.pairs import Pairs
-from vsekit.errors import UserError
-from vsekit.evaluation.meeting import Meeting, RunsOnData, Source
+from vsekit.errors import UserError, nearest
+from vsekit.evaluation.meeting import Meeting, RunsOnData, Source, kept_captions
 from vsekit.evaluation.metrics import KS, Metrics, Ties, metrics
 from vsekit.evaluation.outputs import write_csv, write_trec
 from vsekit.evaluation.positives import Positives, coco_positives
@@ -52,8 +52,11 @@ class Question:
         check_protocol(self.protocol)
         check_ties(self.ties)
         if self.positives not in (None, *JUDGEMENTS):
-            there = ", ".join(JUDGEMENTS)
-            raise UserError(f"no judgements '{self.positives}'", field="--positives", remedy=f"There are: {there}.")
+            raise UserError(
+                f"no judgements '{self.positives}'{nearest(self.positives, JUDGEMENTS)}",
+                field="--positives",
+                remedy=f"There are: {', '.join(JUDGEMENTS)}.",
+            )
         if (self.rerank_with or self.positives) and self.protocol != "full":
             raise UserError(
                 f"--protocol {self.protocol} doesn't go with --rerank-with or --positives",
@@ -150,6 +153,7 @@ def compare_runs(
     """Measures runs on the same pairs. seeds: they differ in the seed alone: mean and deviation, in place of tests."""
     if len(runs) < 2:
         raise UserError("there is nothing to compare: give two runs or more")
+    pairs = kept_captions(runs, pairs)
     sources = [RunsOnData([run], pairs) for run in runs]
     for source in sources:
         source.check(protocol)

@@ -2,7 +2,8 @@
 
 `meet` reads a collection as the model wants it (features that came with it, features in the cache, or the pictures, through
 the encoder that made the features a model was trained on), and scores with the model's querybank or without.
-`RunsOnData` does so for run folders and their ensembles; `external.Embeddings` is its counterpart for files.
+`RunsOnData` does so for run folders and their ensembles; `external.Embeddings` is its counterpart for files. `RunsOnData.of`
+keeps the captions that the runs were trained and are measured with.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
+import yaml
 from torch import Tensor
 
 from vsekit.data.pairs import Pairs
@@ -172,6 +174,11 @@ class RunsOnData:
     pairs: Pairs
     split: str = ""
 
+    @classmethod
+    def of(cls, runs: Sequence[Path | str], pairs: Pairs, split: str = "") -> RunsOnData:
+        """With the captions of `pairs` that the runs keep."""
+        return cls(runs, kept_captions(runs, pairs), split)
+
     @property
     def name(self) -> str:
         return "+".join(Path(run).name for run in self.runs)
@@ -205,6 +212,23 @@ def members_of(run: Path | str) -> list[Path | str]:
     if not file.is_file():
         return [run]
     return [Path(run) / member for member in json.loads(file.read_text(encoding="utf-8"))["members"]]
+
+
+def kept_captions(runs: Sequence[Path | str], pairs: Pairs) -> Pairs:
+    """The collection with as many captions a picture as the runs' settings say (`data.captions_per_picture`).
+
+    Of several runs the fewest count, so that all of them rank the same captions. A model folder says nothing.
+    """
+    counts = [count for run in runs for member in members_of(run) if (count := _captions_per_picture(Path(member)))]
+    return pairs.first_captions(min(counts, default=None))
+
+
+def _captions_per_picture(run: Path) -> int | None:
+    file = run / "config.yaml"
+    settings = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else None
+    data = settings.get("data") if isinstance(settings, dict) else None
+    count = data.get("captions_per_picture") if isinstance(data, dict) else None
+    return count if isinstance(count, int) and count > 0 else None
 
 
 def score_runs(runs: Sequence[Path | str], pairs: Pairs, progress: Progress = QUIET, *, plain: bool = False) -> Scorer:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from vsekit import recipes
-from vsekit.errors import UserError
+from vsekit.errors import UserError, nearest
 from vsekit.outside import trusting
 from vsekit.parts import settings_error
 from vsekit.recipes import Row, apply_sets, datasets
@@ -95,8 +95,11 @@ def refuse_unknown_stages(sets: Sequence[str], plans: Sequence[Sequence[Plan]]) 
     for assignment in sets:
         path = assignment.partition("=")[0]
         if path.count(".") > 1 and not any(_fits(assignment, run.row, False) for run in runs):
-            there = ", ".join(sorted({stage for run in runs for stage in run.settings.stages}))
-            raise UserError(f"no row here has the stage of --set {path}", remedy=f"The stages are: {there}.")
+            there = sorted({stage for run in runs for stage in run.settings.stages})
+            raise UserError(
+                f"no row here has the stage of --set {path}{nearest(path.split('.')[1], there)}",
+                remedy=f"The stages are: {', '.join(there)}.",
+            )
 
 
 def _paths(settings: dict[str, Any]) -> Iterator[tuple[Any, Any]]:

@@ -210,8 +210,7 @@ class Collections:
         """What the row is measured on, as its member reads it."""
         pairs = self.of(member.row)[1]
         measured = pairs.split(datasets.split(row, pairs.splits))
-        captions = member.settings.data.captions_per_picture
-        return measured.first_captions(captions) if captions else measured
+        return measured.first_captions(member.settings.data.captions_per_picture)
 
 
 def _check(row: Row, plan: Plan, collections: Collections, protocol: str) -> None:

@@ -23,7 +23,7 @@ from vsekit.diagnostics.scores import ScoreMatrix
 from vsekit.diagnostics.uniformity import Uniformity, alignment_uniformity
 from vsekit.diagnostics.words import Words, discriminative_words
 from vsekit.errors import UserError
-from vsekit.evaluation.meeting import Meeting, meet
+from vsekit.evaluation.meeting import Meeting, kept_captions, meet
 from vsekit.evaluation.metrics import Metrics, chance_level
 from vsekit.evaluation.positives import Positives
 from vsekit.evaluation.protocols import evaluate
@@ -108,7 +108,7 @@ def run_report(
     """The data of the report. Args as in `write_run_report`."""
     run, whole = Path(run), len(pairs.pictures)
     model = load_model(run)
-    pairs = _sample(pairs)
+    pairs = _sample(kept_captions([run], pairs))
     groups = pairs.picture_groups, pairs.caption_groups
     if len(set(pairs.caption_groups.tolist())) < 2:
         raise UserError(

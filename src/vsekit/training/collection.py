@@ -37,7 +37,7 @@ class Collection:
     ) -> None:
         self.settings, self.progress, self.text_features = settings, progress, text_features
         data = settings.data
-        pairs = pairs.first_captions(data.captions_per_picture) if data.captions_per_picture else pairs
+        pairs = pairs.first_captions(data.captions_per_picture)
         if data.restval and "restval" in pairs.splits:
             self.train = pairs.split(data.train, "restval")
         else:
