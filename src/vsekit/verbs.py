@@ -186,6 +186,7 @@ def index(
     *sources: Path | str | Pairs | Source,
     model: str | Path = "starter",
     out: Path | str | None = None,
+    features: Path | str | None = None,
     rebuild: bool = False,
     forget: bool = False,
     progress: Progress = QUIET,
@@ -198,15 +199,20 @@ def index(
     Args:
         model: a run, a model folder, "starter", or a model like CLIP.
         out: where the index goes: a folder, postgresql://… or milvus://…; for a single folder, inside it unless said.
+        features: a folder made by `vse features` with the model's encoder and view; its pictures are not encoded again.
         rebuild: start from nothing, for instance with another model.
         forget: remove what lay in folders that are gone or empty as a whole, which is kept otherwise.
     """
     from vsekit.search.indexing import index as bring_up_to_date
+    from vsekit.search.models import load_search_model
     from vsekit.search.walk import place_of
 
     given = [Path(source).expanduser() if isinstance(source, str | Path) else source for source in sources]
     place = str(out) if out is not None else place_of(given)
-    return bring_up_to_date(str(model), given, place, rebuild=rebuild, forget=forget, progress=progress)
+    loaded = load_search_model(model)
+    if features is not None:
+        loaded.use_features(Path(features).expanduser())
+    return bring_up_to_date(loaded, given, place, rebuild=rebuild, forget=forget, progress=progress)
 
 
 def search(
@@ -331,7 +337,7 @@ def _met(runs: Runs, data: Data, split: str) -> Any:
     from vsekit.evaluation.meeting import RunsOnData
 
     pairs = data.split(split) if isinstance(data, Pairs) else _reading(data).pairs(split)
-    return RunsOnData([runs] if isinstance(runs, str | Path) else list(runs), pairs, split)
+    return RunsOnData.of([runs] if isinstance(runs, str | Path) else list(runs), pairs, split)
 
 
 def _place(index: Path | str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -64,57 +64,23 @@ def features(
     With the text encoder `transformer` (MiniLM), a vector of every token of every caption, one folder a split, for vse
     train --text-features.
     """
-    import torch
+    from dataclasses import asdict
 
-    from vsekit.data.views import view_settings
-    from vsekit.encoders.image import encoder_settings
-    from vsekit.encoders.text import text_encoder_settings
-    from vsekit.errors import UserError
-    from vsekit.features.extraction import extract
-    from vsekit.features.texts import extract_splits
-    from vsekit.outside import trusting
-    from vsekit.parts import apply_sets
+    from vsekit.features.making import OF_CAPTIONS, caption_features, picture_features
 
-    if shown.dtype not in ("float16", "float32"):
-        raise UserError(f"no dtype '{shown.dtype}'", field="--dtype", remedy="float16 or float32")
-    of_captions = encoder == "transformer"
-    with trusting():  # a person named it
-        spec = apply_sets({"kind": encoder}, sets or [])
-        settings = (text_encoder_settings if of_captions else encoder_settings)(spec)
-    pairs = collection.of(data).pairs(*(split or []))
-    if of_captions:
-        stores = extract_splits(settings, pairs, out, output.progress)
-        if output.json:
-            print_json({"out": str(out), "tokens": stores})
-        else:
-            typer.echo(f"{out}: " + ", ".join(f"{name} {n} tokens" for name, n in stores.items()))
-        return
-    torch.manual_seed(0)  # an encoder that starts at random is the same one when the command is repeated
-    built = settings.build()
-    side = shown.resize or built.pixels * 8 // 7
-    view = view_settings({"kind": shown.view, "pixels": built.pixels, "resize": side})
-    if shown.crops > 1 and view.deterministic:
-        raise UserError(
-            f"--crops {shown.crops} with --view {shown.view}, whose crops are fixed", remedy="Use --view RC."
-        )
-    with output.progress.bar("Features", "pictures") as bar:
-        store = extract(
-            built,
-            settings.model_dump(mode="json"),
-            pairs.pictures,
-            view,
-            out,
-            batch_size=batch_size,
-            dtype=shown.dtype,  # type: ignore[arg-type]
-            crops=shown.crops,
-            keep_views=shown.keep_views,
-            skip_broken=skip_broken,
-            progress=bar,
-        )
-    shape = store.features.shape
-    if output.json:
-        print_json({"out": str(out), "shape": list(shape), "axes": store.axes, "broken": store.broken})
+    read = collection.of(data)
+    common: dict[str, Any] = {"splits": split or [], "sets": sets or [], "progress": output.progress}
+    if encoder == OF_CAPTIONS:
+        tokens = caption_features(read, out, **common)
+        found: dict[str, Any] = {"out": str(out), "tokens": tokens}
+        line = ", ".join(f"{name} {n} tokens" for name, n in tokens.items())
     else:
-        typer.echo(
-            f"{out}: {' × '.join(f'{n} {axis}s' for n, axis in zip(shape, store.axes))}, {len(store.broken)} broken"
-        )
+        more = {**asdict(shown), "batch_size": batch_size, "skip_broken": skip_broken, **common}
+        store = picture_features(encoder, read, out, **more)
+        shape = store.features.shape
+        found = {"out": str(out), "shape": list(shape), "axes": store.axes, "broken": store.broken}
+        line = " × ".join(f"{n} {axis}s" for n, axis in zip(shape, store.axes)) + f", {len(store.broken)} broken"
+    if output.json:
+        print_json(found)
+    else:
+        typer.echo(f"{out}: {line}")

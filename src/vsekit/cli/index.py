@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -49,6 +49,9 @@ def index(
     model: Annotated[
         str | None, typer.Option("--model", help="The same as MODEL; also a model like CLIP, its folder or hub name.")
     ] = None,
+    features: Annotated[
+        Path | None, typer.Option("--features", help="Made by vse features: its pictures are not encoded again.")
+    ] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Start from nothing, e.g. with another model.")] = False,
     forget: Annotated[
         bool, typer.Option("--forget", help="Remove what lay in folders that are gone or empty; else it is kept.")
@@ -78,7 +81,7 @@ def index(
     for source in sources:
         if source.collection is not None:
             progress.say(f"{source.root} is a collection: {len(source.pictures)} pictures with their captions.")
-    options = {"rebuild": rebuild, "forget": forget}
+    options: dict[str, Any] = {"features": features, "rebuild": rebuild, "forget": forget}
     report = verbs.index(*sources, model=model or "starter", out=place, **options, progress=progress)
     if output.json:
         print_json({"index": place, **report.as_dict()})

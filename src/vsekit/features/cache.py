@@ -10,9 +10,10 @@ from vsekit.data.pairs import Pairs
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder
 from vsekit.encoders.weights import weights_fingerprint
+from vsekit.errors import UserError
 from vsekit.features.extraction import extract
 from vsekit.features.fingerprints import identities_of
-from vsekit.features.store import MARKER, FeatureStore
+from vsekit.features.store import MARKER, FeatureStore, other_features
 from vsekit.features.writer import differences, read_marker
 from vsekit.files import cache_folder, fingerprint
 from vsekit.progress import Progress
@@ -66,19 +67,34 @@ class CachedFeatures:
     """What an encoder made of pictures under a view before, by what is in their files: `content_of` their bytes.
 
     Only whole stores that give the very vectors the encoder would: fixed crops, averaged, 32-bit floats, the same weights.
+    They are those of the cache, and `named`: where a person says features are, and where others are a UserError.
     """
 
-    def __init__(self, encoder: ImageEncoder, spec: dict[str, Any], view: ViewSettings) -> None:
+    def __init__(
+        self, encoder: ImageEncoder, spec: dict[str, Any], view: ViewSettings, named: Path | None = None
+    ) -> None:
         asked: dict[str, Any] = {"encoder": spec, "weights": weights_fingerprint(encoder)}
         asked |= {"view": view.model_dump(mode="json"), "dtype": "float32", "crops": 1, "done": True}
         self._rows: dict[int, tuple[FeatureStore, int]] = {}
         for marker in sorted((cache_folder() / "features").glob(f"*/{MARKER}")) if view.deterministic else []:
             header = read_marker(marker)
-            contents = marker.parent / "contents.npy"
-            if header and contents.is_file() and not any(differences(header, asked)) and "view" not in header["axes"]:
-                store = FeatureStore.open(marker.parent)
-                known = np.load(contents, allow_pickle=False).tolist()
-                self._rows |= {content: (store, row) for row, content in enumerate(known) if content}
+            if header and not any(differences(header, asked)) and _by_content(marker.parent, header):
+                self._take(FeatureStore.open(marker.parent))
+        if named is not None:
+            store = FeatureStore.open(named)
+            for name, was, now in differences(store.header, asked):
+                raise other_features(named, name, was, now)
+            if not _by_content(named, store.header):
+                raise UserError(
+                    "these features can't stand for pictures: their views are kept apart, or an old version made them",
+                    file=named,
+                    remedy="Extract them anew, without --keep-views, into a new folder.",
+                )
+            self._take(store)
+
+    def _take(self, store: FeatureStore) -> None:
+        known = np.load(store.folder / "contents.npy", allow_pickle=False).tolist()
+        self._rows |= {content: (store, row) for row, content in enumerate(known) if content}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -88,7 +104,12 @@ class CachedFeatures:
         if content not in self._rows:
             return None
         store, row = self._rows[content]
-        features = np.atleast_2d(np.asarray(store.features[row], np.float32))
+        features = np.atleast_2d(np.array(store.features[row], np.float32))
         if (store.folder / "lengths.npy").is_file():
             features = features[: int(store.array("lengths")[row])]
         return features
+
+
+def _by_content(folder: Path, header: dict[str, Any]) -> bool:
+    """Whether a store has one set of features for each picture, found by its bytes."""
+    return (folder / "contents.npy").is_file() and "view" not in header["axes"]

@@ -71,6 +71,10 @@ class SearchModel(ABC):
         """What the encoder made before of the picture with these bytes, for `embed`; None: nothing."""
         return None
 
+    def use_features(self, folder: Path) -> None:
+        """Lets `cached` give features that vse features made, too. UserError where they are not this model's."""
+        raise UserError(f"{self.name} reads pictures, not features", field="--features", remedy="Leave --features out.")
+
     @abstractmethod
     def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
         """Prepared pictures → (n, dim) float32, in one call of the encoder."""
@@ -125,14 +129,30 @@ class VSEModel(SearchModel):
         array = resized(image, view)
         return np.stack([cut(array, crop, view.pixels) for crop in chosen_crops(view)])
 
+    def use_features(self, folder: Path) -> None:
+        if self._averages_later:
+            raise UserError(
+                f"{self.name} averages {self.model.view.count} views after its head; features are averages already",
+                field="--features",
+                remedy="Leave --features out.",
+            )
+        self._features = self._known(folder)
+
+    @property
+    def _averages_later(self) -> bool:
+        return self.model.image.average_views == "after_head" and self.model.view.count > 1
+
+    def _known(self, named: Path | None = None) -> CachedFeatures:
+        spec = self.model.settings.image.encoder.model_dump(mode="json")
+        return CachedFeatures(self.model.image.encoder, spec, self.model.view, named)
+
     @cached_property
     def _features(self) -> CachedFeatures:
-        spec = self.model.settings.image.encoder.model_dump(mode="json")
-        return CachedFeatures(self.model.image.encoder, spec, self.model.view)
+        return self._known()
 
     def cached(self, data: bytes) -> np.ndarray | None:
-        """(N, d) float32 features that training kept of the picture."""
-        if self.model.image.average_views == "after_head" and self.model.view.count > 1:
+        """(N, d) float32 features that were kept of the picture."""
+        if self._averages_later:
             return None  # what is kept are averages
         return self._features.get(content_of(data)) if len(self._features) else None
 
