@@ -36,7 +36,7 @@ WHERE = ["training", "models", "features", "search"]
 GLUE = ["meeting", "models", "outputs", "protocols", "rerank", "external"]
 #: Its tests start a server of its own, which takes longer than all tests of another mutant.
 LEFT_OUT = "milvus"
-#: Seconds of tests a mutant is put to at most, the quickest first.
+#: Seconds of tests a mutant is put to at most.
 PATIENCE = 45.0
 ALIVE = ("survived", "unreached")
 

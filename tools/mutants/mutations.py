@@ -1,6 +1,6 @@
 """The faults: mutmut's operators on a file's syntax tree, at the places where a fault is one of behaviour.
 
-Left out are annotations, docstrings, imports, decorators, assertions, and what an error or a progress bar says.
+Left out are annotations, docstrings, imports, `__all__`, decorators, assertions, and what an error or a progress bar says.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Places(cst.CSTVisitor):
         self.statement = (1, 1)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, _SKIPPED) or _is_docstring(node) or _is_message(node):
+        if isinstance(node, _SKIPPED) or _is_docstring(node) or _is_message(node) or _is_export(node):
             return False
         if isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
             where = self.get_metadata(PositionProvider, node)
@@ -64,11 +64,20 @@ def _is_docstring(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString | cst.ConcatenatedString)
 
 
+def _is_export(node: cst.CSTNode) -> bool:
+    """`__all__`, which says what is there, as an import does."""
+    return isinstance(node, cst.Assign) and any(_named(target.target, {"__all__"}) for target in node.targets)
+
+
+def _named(node: cst.CSTNode, names: set[str]) -> bool:
+    return isinstance(node, cst.Name) and node.value in names
+
+
 def _is_message(node: cst.CSTNode) -> bool:
     if not isinstance(node, cst.Call):
         return False
     name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
-    return isinstance(name, cst.Name) and name.value in _MESSAGES
+    return _named(name, _MESSAGES)
 
 
 def sample(root: Path, files: Sequence[str], count: int, seed: int) -> Iterator[Mutant]:

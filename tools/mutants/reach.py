@@ -21,12 +21,16 @@ class Reach:
     seconds: dict[str, float]
 
     def tests(self, mutant: Mutant, patience: float) -> list[str]:
-        """Those that reach the mutant's statement, the quickest first, up to `patience` seconds of them."""
+        """Those that reach the mutant's statement, up to `patience` seconds of them: those that mirror its file first,
+        then those that mirror its room, the quickest first."""
         at = self.lines.get(mutant.file, {})
         low, high = mutant.lines
         found = {test for line in range(low, high + 1) for test in at.get(str(line), ())}
         chosen: list[str] = []
-        for test in sorted(found, key=lambda test: (self.seconds[test], test)):
+        path = Path(mutant.file).relative_to("src/vsekit")
+        own, room = f"tests/{path.parent}/test_{path.stem}.py::", f"tests/{path.parts[0]}/"
+        order = {test: (not test.startswith(own), not test.startswith(room), self.seconds[test]) for test in found}
+        for test in sorted(found, key=lambda test: (order[test], test)):
             patience -= self.seconds[test]
             if chosen and patience < 0:
                 break
