@@ -211,3 +211,7 @@ def test_runs_side_by_side_rank_the_fewest_captions_that_one_of_them_keeps(
         assert RunsOnData.of([all_of_them], pairs).pairs.captions == pairs.captions
     expected = measure(RunsOnData([runs[0]], kept), Question()).rsum
     assert [found.rsum for found in compare_runs(runs, pairs).metrics] == [expected, expected]
+
+
+def test_an_ensemble_is_named_after_its_runs(banked: tuple[Path, Path]) -> None:
+    assert RunsOnData(["runs/one", Path("runs/two")], read(banked[1])).name == "one+two"

@@ -138,6 +138,8 @@ def test_items_of_the_sample_that_are_gone_are_left_out() -> None:
     store.write([Item("a", "image"), Item("c", "image")], np.eye(2, dtype=np.float32))
     found = Calibration({"format": FORMAT, "tables": {}, "sample": {"image": ["a", "b", "c", "d"]}}, store)
     assert found._sample["image"].tolist() == [[1, 0], [0, 1]]
+    none = Calibration({"format": FORMAT, "tables": {}, "sample": {"image": [], "caption": ["b"]}}, store)._sample
+    assert [(none[kind].shape, none[kind].dtype) for kind in ("image", "caption")] == 2 * [((0, 2), np.float32)]
 
 
 def collection(captions: bool = True, n: int = 60) -> MemoryStore:
@@ -238,3 +240,9 @@ def test_the_folder_of_a_model_may_bring_a_calibration(tmp_path: Path) -> None:
     own = MemoryStore(8, {"calibration": calibrate(collection(), model)})  # type: ignore[arg-type]
     own.write(list(collection().known.values()), np.zeros((120, 8), np.float32))
     assert Calibration.of(own, model).tables["text-image"].pairs == 60 * 59  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [19, 20])
+def test_fewer_than_twenty_captions_tell_nothing(n: int) -> None:
+    tables = calibrate(collection(n=n), CountingModel())["tables"]  # type: ignore[arg-type]
+    assert ("text-caption" in tables, "image-caption" in tables) == (n == 20, n == 20)

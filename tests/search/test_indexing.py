@@ -703,3 +703,13 @@ def test_a_renamed_folder_is_recognised_and_leaves_nothing_behind(
     assert done(report) == {"renamed": 3}
     assert list(report.unreadable) == [str(photos / "a")]  # of the one that was deleted
     assert sorted(item.id for item in by_path(store).values()) == ids
+
+
+def test_pictures_that_are_missing_are_told_of_every_collection(
+    tiny: VSEModel, store: MemoryStore, picture: Write
+) -> None:
+    folder = picture("there.png", 1).parent
+    for name in ("one", "two"):
+        (folder / f"{name}.csv").write_text(f"image,caption\nthere.png,a dog\n{name}-gone.png,a cat\n")
+    report = index(tiny, [folder / "one.csv", folder / "two.csv"], store)
+    assert sorted(os.path.basename(path) for path in report.broken) == ["one-gone.png", "two-gone.png"]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vsekit.errors import UserError
-from vsekit.search.query import Query, Term, combined, parse
+from vsekit.search.query import Query, Term, asked, combined, parse
 
 
 def terms(text: str, files: bool = False) -> list[tuple[float, str, str]]:
@@ -147,3 +147,17 @@ def test_weights_that_are_too_large_only_when_multiplied_are_refused() -> None:
 def test_the_largest_weights_keep_their_proportions() -> None:
     vectors = np.eye(3, dtype=np.float32)
     np.testing.assert_allclose(combined([1e6, 1e6, 0], vectors), [0.5**0.5, 0.5**0.5, 0], rtol=1e-6)
+
+
+def test_one_of_words_picture_and_item_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "there.jpg").touch()
+    for path in (tmp_path / "there.jpg", str(tmp_path / "there.jpg")):
+        assert asked(None, path, None) == Query.of("picture", path)
+    assert asked(None, None, "p7") == Query.of("item", "p7")
+    assert asked("a dog", None, None) == Query.of("text", "a dog")
+    for missing in (tmp_path / "nowhere.jpg", str(tmp_path / "nowhere.jpg")):
+        with pytest.raises(UserError, match=r"no such picture: .*nowhere\.jpg"):
+            asked(None, missing, None)
+    for several in ((None, None, None), ("a dog", None, "p7"), ("a dog", tmp_path / "there.jpg", None)):
+        with pytest.raises(UserError, match="give either"):
+            asked(*several)

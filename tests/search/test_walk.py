@@ -12,7 +12,7 @@ from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.readers import read
 from vsekit.errors import UserError
 from vsekit.search.pictures import read_bytes
-from vsekit.search.walk import collected, source_of, walk
+from vsekit.search.walk import collected, place_of, source_of, walk
 
 
 def names(root: Path) -> list[str]:
@@ -156,3 +156,12 @@ def test_pictures_of_a_collection_that_are_gone_are_missing_and_features_alone_a
     assert source.missing == {f"{tmp_path}/1.jpg": "No such file or directory"}
     with pytest.raises(UserError, match="features only"):
         collected(Pairs([Picture("1", None, "train", "1")], [], tmp_path))
+
+
+def test_an_index_goes_into_its_single_folder_or_beside_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").touch()
+    assert place_of([tmp_path]) == place_of([tmp_path / "a.csv"]) == str(tmp_path / ".vsekit-index")
+    assert place_of([walk(tmp_path)]) == str(tmp_path / ".vsekit-index")
+    for several in ([], [tmp_path, tmp_path]):
+        with pytest.raises(UserError, match="several folders"):
+            place_of(several)

@@ -146,3 +146,11 @@ def test_regions_are_drawn_in_their_place_and_the_words_below() -> None:
 
 def test_a_small_picture_is_enlarged_to_be_written_on() -> None:
     assert drawn(Image.new("RGB", (40, 20)), Why(0, [], {})).width == 320
+
+
+def test_a_caption_found_with_a_picture_is_shown_in_that_picture(reranker: Reranker, item: Item) -> None:
+    model = CountingModel()
+    store = store_of(model, {"a": RED}, {"a#0": ("a", "a red dog")})
+    store.update([item])
+    found = Searcher(store, model, reranker).why(Query.of("item", "a"), "a#0")  # type: ignore[arg-type]
+    assert found.boxes == regions(reranker, item, "a red dog") != {}

@@ -130,3 +130,25 @@ def test_words_beside_a_frozen_encoder_are_those_of_the_training_captions_and_le
     assert model.text.words is not None
     learned, drawn = (bag.vectors.weight.detach().abs().max() for bag in (model.text.words, untrained))
     assert learned > drawn
+
+
+@pytest.mark.parametrize("teacher", ["previous", "best"])
+def test_a_stage_mines_with_the_model_as_it_was_left_or_with_the_best(
+    teacher: str, collection: Path, tmp_path: Path
+) -> None:
+    pairs, run = read(collection), tmp_path / "run"
+    stages: dict[str, Any] = {
+        "first": {"epochs": 3},
+        "second": {"epochs": 1, "start": "best", "optimiser": {"kind": "sgd", "lr": 1e4}, "freeze": []},
+    }
+    train(settings(stages={**stages, "second": None}), pairs, tmp_path / "best")
+    mine = {"captions": 5, "images": 4, "teacher": teacher}
+    last = {**TINY["stages"]["second"], **STILL, "loss": "offline_triplet", "mine": mine}
+    train(settings(stages={**stages, "third": last}), pairs, run)
+    images, captions = embedded(load_model(tmp_path / "best"), pairs.split("train"))
+    of_best, mined = (images @ captions.T).numpy(), MiningResult.load(run / "mined" / "third")
+    agree = np.isclose(
+        np.take_along_axis(of_best, mined.captions[:, :5], axis=1), mined.caption_scores[:, :5], atol=1e-3
+    )
+    assert agree.all() == (teacher == "best")
+    assert agree.mean() < 0.5 or teacher == "best"
