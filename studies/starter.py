@@ -26,12 +26,13 @@ from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.scorers import Average
 from vsekit.files import write_json, write_text
 from vsekit.memory import keep_freed_memory
-from vsekit.models.model import load_model
+from vsekit.models.model import VSE, load_model
 from vsekit.parts import merged
-from vsekit.progress import Progress
+from vsekit.progress import QUIET, Progress
 from vsekit.search.calibration import calibrate_pairs
 from vsekit.training.loop import train
 from vsekit.training.settings import RunSettings
+from vsekit.training.teacher import read_texts
 
 HERE = Path(__file__).parent
 OUT = HERE.parent / "src" / "vsekit" / "models" / "starter"
@@ -76,6 +77,11 @@ def settings_of(run: dict[str, Any], teachers: list[Path]) -> RunSettings:
     return RunSettings.model_validate(settings)
 
 
+def read(model: VSE, pairs: Pairs) -> tuple[Any, Any]:
+    """The model's vectors of the pictures and of the captions; MiniLM's states are kept between models."""
+    return embedded(model, pairs, tokens=read_texts(model, pairs, QUIET))
+
+
 def measured(models: list[Path], pairs: Pairs) -> dict[str, Metrics]:
     """Both validation splits, scored by a model or by the mean of several; without querybanks."""
     found = {}
@@ -83,7 +89,7 @@ def measured(models: list[Path], pairs: Pairs) -> dict[str, Metrics]:
         val, scorers = of(pairs, name, "val"), []
         for model in map(load_model, models):
             model.querybank = None
-            scorers.append(model_scorer(model, *embedded(model, val)))
+            scorers.append(model_scorer(model, *read(model, val)))
         found[name] = evaluate(Average(scorers), val.picture_groups, val.caption_groups)
     return found
 
@@ -100,7 +106,7 @@ def keep(run: Path, out: Path, pairs: Pairs, teachers: int) -> None:
     """The student as the starter: half precision, calibration on both validation splits, card."""
     load_model(run).save(out, half=True)
     model, val = load_model(out), pairs.split("val")
-    images, captions = embedded(model, val)
+    images, captions = read(model, val)
     write_json(
         out / "calibration.json",
         calibrate_pairs(images.numpy(), captions.numpy(), val.picture_groups, val.caption_groups),

@@ -85,14 +85,14 @@ def _vectors(run: Path, pairs: Pairs, progress: Progress) -> tuple[np.ndarray, n
     files = folder / "images.npy", folder / "captions.npy"
     if not all(file.is_file() for file in files):
         progress.say(f"The teacher {run} reads the training set.")
-        images, captions = embedded(model, pairs, tokens=_texts(model, pairs, progress), progress=progress)
+        images, captions = embedded(model, pairs, tokens=read_texts(model, pairs, progress), progress=progress)
         write_npy(files[0], model.similarity.prepare_images(images).half().numpy())
         write_npy(files[1], model.similarity.prepare_captions(captions).half().numpy())
     images, captions = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files)
     return images, captions
 
 
-def _texts(model: VSE, pairs: Pairs, progress: Progress) -> Ragged | TextStates:
+def read_texts(model: VSE, pairs: Pairs, progress: Progress) -> Ragged | TextStates:
     """Tokens; or the states of an encoder from a pip package, which its runs share."""
     tokens = Ragged.of(model.tokenizer([caption.text for caption in pairs.captions]))
     encoder = model.text.encoder
