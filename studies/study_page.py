@@ -46,6 +46,7 @@ def render(study: Study, docs: Path) -> None:
     filled = {
         "claims": "\n".join(claims_table(study, found, pooled)),
         "converged": "\n".join(converged_table(study, converged, pooled)),
+        "probe": "\n".join(_probe(study.results.parent / "text_cnn-probe")),
         "text_cnn": "\n".join(_runs(text_cnn.found())),
         "runs": "\n".join(_runs(found)),
         "footing": "\n".join(_runs({name: found[name] for name in study.content["footing"] if name in found})),
@@ -102,6 +103,16 @@ def _runs(found: dict[str, Any]) -> list[str]:
             f"**{shown(np.mean(rsum))}**{spread}",
         ]
         lines.append("| " + " | ".join([*what, str(len(results)), minutes, memory]) + " |")
+    return lines
+
+
+def _probe(folder: Path) -> list[str]:
+    lines = ["| sentences of | what they say | where they stand | nearest to itself elsewhere | left-aligned: length |"]
+    lines.append("|" + "---|" * 5)
+    for file in sorted(folder.glob("*.json")):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        cells = [found[key] for key in ("words", "place", "found_again", "length_when_left")]
+        lines.append(f"| {file.stem} | " + " | ".join(f"{shown(100 * cell, 0)} %" for cell in cells) + " |")
     return lines
 
 
