@@ -16,7 +16,7 @@ from vsekit.errors import UserError
 from vsekit.search.filters import parse
 from vsekit.search.stores import open_store
 from vsekit.search.stores.base import UnreachableError
-from vsekit.search.stores.milvus import MilvusStore, collection
+from vsekit.search.stores.milvus import MilvusStore, collection, nearest
 from vsekit.search.stores.milvus import store as milvus
 from vsekit.search.stores.milvus.client import Client
 from vsekit.search.stores.milvus.collection import Collection, split
@@ -40,13 +40,13 @@ class Killed(BaseException):
 
 
 class Dying:
-    """A client whose process dies before its n-th call that writes."""
+    """A client whose process dies before its n-th call of some methods."""
 
-    def __init__(self, client: Any, calls: int) -> None:
-        self.client, self.left = client, calls
+    def __init__(self, client: Any, calls: int, *methods: str) -> None:
+        self.client, self.left, self.methods = client, calls, methods
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("insert", "delete", "alter_collection_properties"):
+        if name in self.methods:
             if self.left == 0:
                 raise Killed
             self.left -= 1
@@ -71,7 +71,8 @@ def test_a_writer_killed_between_any_two_steps_leaves_the_state_before_or_after(
         change = ([picture(i, n=100 + calls) for i in range(5, 25)], vectors(20, seed=calls), ["p0001", "p0002"])
         after.write(*change)
         killed = MilvusStore(place)
-        killed._collection.client = Dying(killed._collection.client, calls)
+        writes = ("insert", "delete", "alter_collection_properties")
+        killed._collection.client = Dying(killed._collection.client, calls, *writes)
         with monkeypatch.context() as patched:
             patched.setattr(os, "getpid", lambda: dead.pid)
             try:
@@ -95,13 +96,49 @@ def test_a_writer_killed_between_any_two_steps_leaves_the_state_before_or_after(
 
 
 @pytest.mark.slow
+def test_a_rebuild_killed_between_any_two_steps_leaves_the_old_index_or_the_new_one(
+    place_of: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, before = place_of("milvus"), Reference()
+    with open_store(place, create=DIM) as store:
+        for target in (store, before):
+            target.write([picture(i, n=i) for i in range(5)], vectors(5))
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    steps = ("create_collection", "create_partition", "create_index", "load_collection", "rename_collection")
+    states: list[str] = []
+    while not states or states[-1] == "before":
+        killed = MilvusStore(place)
+        killed._collection.client = Dying(killed._collection.client, len(states), *steps, "drop_collection")
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "getpid", lambda: dead.pid)
+            with pytest.raises(Killed):
+                killed.rebuild(4)
+        with open_store(place) as reader:
+            states.append("before" if reader.dim == DIM else "after")
+            if states[-1] == "before":
+                whole(reader, before)
+            else:
+                assert (reader.dim, reader.count(), reader.header) == (4, 0, {})
+    # Two partitions, two indexes, and a name for each of both collections come before the old one is dropped.
+    assert len(states) >= 8
+    with open_store(place, create=DIM, rebuild=True) as writer:  # goes over what was left
+        writer.write([picture(7)], vectors(1))
+    with open_store(place) as reader:
+        assert [item.id for item in reader.all_items()] == ["p0007"]
+        assert isinstance(reader, MilvusStore)
+        names = reader._collection.client.list_collections()
+        assert [name for name in names if name.startswith(split(place)[1])] == [split(place)[1]]
+
+
+@pytest.mark.slow
 def test_text_queries_find_99_percent_of_the_true_best_in_an_indexed_collection(place_of: Place) -> None:
     place = place_of("milvus")
     with MilvusStore(place, 64, approximate_above=2000) as store:
         store.set_header({"sample_queries": TEXTS[300:400].tolist()})
         store.write([picture(i, half=i % 2, name=f"{i}") for i in range(4000)], IMAGES[:4000])
     with MilvusStore(place) as store:
-        assert store._collection.marker()["effort"]["image"] in (*milvus.EFFORTS, milvus.TRUTH)
+        assert store._collection.marker()["effort"]["image"] in (*nearest.EFFORTS, nearest.TRUTH)
         numbers = np.arange(4000)
         ends = np.array([str(i).endswith("7") for i in numbers])
         for filter, allowed in (

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Place
 from vsekit.search.stores.base import Store
-from vsekit.search.stores.milvus.collection import WRITER, Collection
+from vsekit.search.stores.milvus.collection import Collection
+from vsekit.search.stores.milvus.lease import Lease
 
 KEPT = 4  # orders, of as many filters
 
@@ -20,7 +21,7 @@ class Browsing(Store):
 
     _collection: Collection
     _orders: OrderedDict[tuple[str | None, str], list[Place]]
-    _token: str
+    _lease: Lease
 
     def version(self) -> str | None:
         return str(self._collection.marker()["generation"])
@@ -37,15 +38,10 @@ class Browsing(Store):
 
     def mark(self, ids: Sequence[str], marks: Mapping[str, bool]) -> None:
         """As the writer; one that is at work is not waited for. The lease is given back at once."""
-        mine = bool(self._token)
+        mine = self._lease.held
         super().mark(ids, marks)
         if not mine:
             marker = self._collection.marker()
             fields = [marker["generation"], self.fields()]
             self._collection.set_marker({**marker, "fields": fields})
-            self.give_back()
-
-    def give_back(self) -> None:
-        """The lease."""
-        self._collection.client.alter_collection_properties(self._collection.name, {WRITER: ""})
-        self._token = ""
+            self._lease.give_back(self._collection)

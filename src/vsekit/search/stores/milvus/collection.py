@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -57,6 +55,40 @@ class Collection:
                 indexes.add_index(field, **settings)
                 self.client.create_index(self.name, indexes)
         self.client.load_collection(self.name)
+
+    def replace(self, dim: int, **properties: str) -> None:
+        """Makes the collection anew, for vectors of `dim`. The old one stays until the new one is whole, and then gets
+        another name, from which `take_back` brings it back where a kill comes before the new one has its."""
+        new, old = self._beside("new"), self._beside("old")
+        self.clear()
+        marker = {**NEW, "generation": self.marker()["generation"] + 1}  # so that readers notice
+        new.create(dim, **{MARKER: json.dumps(marker), **properties})
+        new.complete()
+        self.client.rename_collection(self.name, old.name)
+        self.client.rename_collection(new.name, self.name)
+        self.client.drop_collection(old.name)
+
+    def take_back(self, unused: Callable[[Mapping[str, str]], bool]) -> None:
+        """Gives the collection its name again where a process was killed while it replaced it.
+
+        unused: whether nobody writes to a collection with these properties.
+        """
+        old = self._beside("old")
+        if (
+            not self.client.has_collection(self.name)
+            and self.client.has_collection(old.name)
+            and unused(old.properties())
+        ):
+            self.client.rename_collection(old.name, self.name)
+
+    def clear(self) -> None:
+        """Drops what a process that was killed while it replaced the collection has left."""
+        for left in (self._beside("new"), self._beside("old")):
+            if self.client.has_collection(left.name):
+                self.client.drop_collection(left.name)
+
+    def _beside(self, what: str) -> Collection:
+        return Collection(self.client, f"{self.name}_vsekit_{what}")
 
     def properties(self) -> dict[str, str]:
         properties: dict[str, str] = self.client.describe_collection(self.name)["properties"]
@@ -193,16 +225,3 @@ def counts(marker: Mapping[str, Any]) -> str:
 def fresh(marker: Mapping[str, Any]) -> dict[str, Any]:
     """Asks for a state not older than the marker; Milvus' clock counts milliseconds in its upper 46 bits."""
     return {"consistency_level": "Customized", "guarantee_timestamp": max(1, marker["time"] << 18)}
-
-
-def has_ended(host: str, process: str) -> bool:
-    """Whether a process of this machine has ended."""
-    if host != socket.gethostname():
-        return False
-    try:
-        os.kill(int(process.partition("-")[0]), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False

@@ -17,14 +17,12 @@ properties, which are set at once: the generation that counts, and the rows that
 Killed before 3 it leaves rows that don't count, killed after it rows that are marked; the next writer removes both. A
 reader looks at the marker before and after and reads again if it has changed. What Milvus can't give: a write of more than
 `WHOLE` items is several; `all_items` sees each page of items whole, but what is written meanwhile may show in later pages;
-and the lock against a second writer is a lease that two could take in the same few milliseconds.
+and the lock against a second writer is a lease (`lease`).
 """
 
 from __future__ import annotations
 
 import heapq
-import os
-import socket
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,33 +33,17 @@ import numpy as np
 from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
-from vsekit.search.stores import approximate
 from vsekit.search.stores.base import Found, UnreachableError
 from vsekit.search.stores.milvus import collection
 from vsekit.search.stores.milvus.browsing import Browsing
-from vsekit.search.stores.milvus.collection import (
-    MARKER,
-    MOST,
-    WRITER,
-    among,
-    both,
-    counts,
-    dim_of,
-    fresh,
-    from_hex,
-    has_ended,
-    item_of,
-    reach,
-    to_hex,
-)
+from vsekit.search.stores.milvus.collection import MARKER, among, both, counts, dim_of, fresh, item_of, reach, to_hex
 from vsekit.search.stores.milvus.filter import condition as expression
 from vsekit.search.stores.milvus.filter import stored
-from vsekit.search.stores.rows import KINDS, checked, clean_meta, ranked, scores, summary, to_doc
+from vsekit.search.stores.milvus.lease import Lease, writer
+from vsekit.search.stores.milvus.nearest import LEAST_EFFORT, least_effort, nearest
+from vsekit.search.stores.rows import KINDS, checked, clean_meta, ranked, summary, to_doc
 
 WHOLE = 5000  # items or deletions in one write: the marker names those replaced, and must stay below 1 MB
-SLACK = 16
-LEASE = 120.0  # seconds
-LEAST_EFFORT, EFFORTS, TRUTH = 256, (256, 512, 1024, 2048, 4096), 16384  # of HNSW's ef
 
 
 class MilvusStore(Browsing):
@@ -79,10 +61,10 @@ class MilvusStore(Browsing):
     ) -> None:
         self.location = location
         self.approximate_above = approximate_above
-        self._token = ""
-        self._leased = 0.0
+        self._lease = Lease()
         self._orders = OrderedDict()
         self._collection = reach(location)
+        self._collection.take_back(lambda properties: writer(properties) is None)
         if not self._collection.client.has_collection(self._collection.name):
             if create is None:
                 raise UnreachableError(
@@ -124,33 +106,19 @@ class MilvusStore(Browsing):
         self._collection.check_size(self.dim)
 
     def rebuild(self, dim: int) -> None:
-        """The collection is dropped and made again, with this writer's lease; Milvus can't do both at once."""
+        """A new collection, with this writer's lease, takes the place of the old one; see `Collection.replace`."""
         self._writing()
-        self._collection.client.drop_collection(self._collection.name)
-        self._collection.create(dim, **{WRITER: f"{self._token} {self._leased}"})
-        self._collection.complete()
+        self._collection.replace(dim, **self._lease.properties)
         self.dim = dim
 
     def _writing(self) -> dict[str, Any]:
         """Takes or renews the lease; on taking it, removes what a killed writer left. Gives the marker."""
-        if self._token and time.time() < self._leased - LEASE / 2:
+        if not self._lease.due:
             return self._collection.marker()
-        host, _, rest = self._collection.properties().get(WRITER, "").partition(" ")
-        process, _, until = rest.partition(" ")
-        mine = f"{host} {process}" == self._token
-        if host and not mine and time.time() < float(until) and not has_ended(host, process):
-            raise UserError(
-                f"another process ({process.partition('-')[0]} on {host}) is writing to the index in '{self._collection.name}'",
-                remedy="Wait until it has finished; searching goes on meanwhile.",
-            )
-        first = not self._token
-        self._token = self._token or f"{socket.gethostname()} {os.getpid()}-{os.urandom(4).hex()}"
-        self._leased = time.time() + LEASE
-        self._collection.client.alter_collection_properties(
-            self._collection.name, {WRITER: f"{self._token} {self._leased}"}
-        )
+        first = self._lease.renew(self._collection)
         marker = self._collection.marker()
         if first:
+            self._collection.clear()
             self._collection.remove(marker["gone"])
             while left := self._collection.strong(f"generation > {marker['generation']}"):
                 self._collection.remove(left)
@@ -278,10 +246,10 @@ class MilvusStore(Browsing):
             condition = "" if filter is None else expression(filter)
             effort = marker["effort"].get(kind, LEAST_EFFORT)
             if filter is None or condition is not None:
-                return self._search(marker, queries, top, kind, condition or "", effort)
+                return nearest(self._collection, marker, queries, top, kind, condition or "", effort)
             ids = self._passing(marker, kind, filter)
             parts = [
-                self._search(marker, queries, top, kind, among(ids[start : start + WHOLE]), effort)
+                nearest(self._collection, marker, queries, top, kind, among(ids[start : start + WHOLE]), effort)
                 for start in range(0, len(ids), WHOLE)
             ]
             merged = []
@@ -292,62 +260,16 @@ class MilvusStore(Browsing):
 
         return self._collection.whole(look)
 
-    def _search(
-        self, marker: Mapping[str, Any], queries: np.ndarray, top: int, kind: Kind, condition: str, effort: int
-    ) -> list[Found]:
-        limit = min(top + SLACK, MOST)
-        while True:
-            answers = self._collection.client.search(
-                self._collection.name,
-                data=list(queries),
-                filter=both(counts(marker), condition),
-                limit=limit,
-                output_fields=["id", "vector"],
-                partition_names=[kind],
-                search_params={"metric_type": "IP", "params": {"ef": min(max(effort, 2 * limit), 2 * MOST)}},
-                **fresh(marker),
-            )
-            found = []
-            cut = False
-            for query, hits in zip(queries, answers):
-                rows = [hit["entity"] for hit in hits]
-                vectors = np.array([row["vector"] for row in rows], dtype=np.float32).reshape(len(rows), self.dim)
-                values = scores(query, vectors)
-                # Milvus knows no ties: where the last one found ties with the last one wanted, others might.
-                cut |= len(rows) == limit and np.sort(values)[-top] <= values.min()
-                found.append(Found(*ranked([from_hex(row["id"]) for row in rows], values, top)))
-            if not cut or limit == MOST:
-                return found
-            limit = min(4 * limit, MOST)
-
-    def _measure_effort(self, marker: Mapping[str, Any], kind: Kind) -> int:
-        """The least of `EFFORTS` with which queries from outside find `approximate.TARGET` of what the greatest finds."""
-        vectors = {
-            k: np.array(
-                [row["vector"] for row in self._collection.query(marker, "", ["vector"], k, 4096)], dtype=np.float32
-            )
-            for k in KINDS
-        }
-        other = next(vectors[k] for k in KINDS if k != kind)
-        queries = approximate.sample_queries(vectors[kind], np.arange(len(vectors[kind])), other, marker["header"])[:64]
-        top = approximate.TOP
-        truth = [set(found.ids) for found in self._search(marker, queries, top, kind, "", TRUTH)]
-        for effort in EFFORTS:
-            found = [found.ids for found in self._search(marker, queries, top, kind, "", effort)]
-            if sum(len(t & set(f)) for t, f in zip(truth, found)) >= approximate.TARGET * top * len(queries):
-                return effort
-        return TRUTH
-
     def close(self) -> None:
         """After writing: measures the effort where it is due, and gives the lease back."""
-        if self._token:
+        if self._lease.held:
             marker = self._writing()
             self._collection.strong("generation < 0")  # until the last deletion can be seen everywhere
             large = [kind for kind in KINDS if self.count(kind) > self.approximate_above]
             if large:
                 self._collection.client.flush(self._collection.name)
-            effort = {kind: self._measure_effort(marker, kind) for kind in large}
+            effort = {kind: least_effort(self._collection, marker, kind) for kind in large}
             fields = [marker["generation"], self._described(marker)]
             self._collection.set_marker({**marker, "gone": [], "effort": effort, "fields": fields})
-            self.give_back()
+            self._lease.give_back(self._collection)
         self._collection.client.close()
