@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from vsekit.errors import UserError
+from vsekit.evaluation.external import Embeddings
 from vsekit.evaluation.positives import Positives
 from vsekit.evaluation.scorers import Average, InnerProduct
-from vsekit.mining.mine import MiningResult, mine, mine_embeddings, mine_scores
+from vsekit.mining.mine import MiningResult, mine, mine_scores
+from vsekit.mining.run import mine_source
 from vsekit.similarity.order import Order
 
 RNG = np.random.default_rng(0)
@@ -194,15 +196,15 @@ def test_npy_files_are_mined_under_cosine_and_bad_ones_write_nothing(tmp_path: P
     np.save(tmp_path / "i.npy", images)
     np.save(tmp_path / "c.npy", captions)
     files = tmp_path / "i.npy", tmp_path / "c.npy"
-    result = mine_embeddings(*files, tmp_path / "m", captions_per_image=2, top_captions=3, top_images=2)
+    result = mine_source(Embeddings(*files, 2), tmp_path / "m", top_captions=3, top_images=2).lists
     unit = images / np.linalg.norm(images, axis=1, keepdims=True)
     scores = unit @ np.repeat(unit, 2, axis=0).T
     expected = brute_force(scores, np.arange(6)[:, None] == np.repeat(np.arange(6), 2), 3)[1]
     assert np.allclose(result.caption_scores, expected, atol=1e-6)
     with pytest.raises(UserError, match="12 captions are not 5"):
-        mine_embeddings(*files, tmp_path / "bad")
+        mine_source(Embeddings(*files), tmp_path / "bad")
     images[2, 1] = np.nan
     np.save(tmp_path / "i.npy", images)
     with pytest.raises(UserError, match="row 2 holds NaN"):
-        mine_embeddings(*files, tmp_path / "bad", captions_per_image=2)
+        mine_source(Embeddings(*files, 2), tmp_path / "bad")
     assert not list(tmp_path.glob("bad*"))

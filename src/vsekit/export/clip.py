@@ -6,7 +6,6 @@ The graphs take what those of vsekit models take: crops as uint8, ids with lengt
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,21 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from vsekit.data.decoding import decode
-from vsekit.encoders.weights import weights_fingerprint
-from vsekit.errors import UserError, missing_extra
+from vsekit.errors import UserError
 from vsekit.export.preparation import Steps
 from vsekit.export.sentences import TOKENIZER
 from vsekit.export.sources import Source, save_pieces
-from vsekit.files import fingerprint
-
-
-def is_clip(folder: Path) -> bool:
-    """Whether a folder holds a model of transformers."""
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and "model_type" in config
+from vsekit.models.hub import load_from_hub, unit
 
 
 class _Image(nn.Module):
@@ -65,42 +54,16 @@ class _Text(nn.Module):
         return unit(self.model.get_text_features(input_ids=ids, **options))
 
 
-def unit(output: Any) -> Tensor:
-    """(n, D), each of length 1."""
-    # Newer versions wrap the features.
-    features = output if isinstance(output, Tensor) else output.pooler_output
-    return nn.functional.normalize(features.float(), dim=-1)
-
-
 class CLIPSource(Source):
     similarity = "cosine"
 
     def __init__(self, name: str) -> None:
-        try:
-            from transformers import AutoModel, AutoProcessor
-        except ImportError:
-            raise missing_extra("transformers", "transformers") from None
-        try:
-            self.model = AutoModel.from_pretrained(name, attn_implementation="eager").eval().float()
-            self.processor = AutoProcessor.from_pretrained(name)
-        except (OSError, ValueError, ImportError) as error:
-            raise UserError(
-                f"no model '{name}': {str(error).splitlines()[0]}",
-                remedy="Give starter, a run or model folder, or the folder or hub name of a model like CLIP.",
-            ) from None
-        if not (hasattr(self.model, "get_image_features") and hasattr(self.model, "get_text_features")):
-            raise UserError(
-                f"{type(self.model).__name__} has no common space for pictures and sentences",
-                file=name,
-                remedy="Models like CLIP have: CLIP, SigLIP, ALIGN, Chinese-CLIP …",
-            )
+        self.hub = load_from_hub(name, attn_implementation="eager")
+        self.model, self._images, self._tokens = self.hub.model.float(), self.hub.images, self.hub.tokens
         self.name, self.beside = name, {}
-        self._images, self._tokens = self.processor.image_processor, self.processor.tokenizer
-        self._siglip = self.model.config.model_type.startswith("siglip")
         self.dim = self.encode_texts(["a"]).shape[1]
-        plain = AutoModel.from_pretrained(name).config.to_dict()  # the way attention is computed is no part of it
-        weights = weights_fingerprint(self.model)
-        self.fingerprint = fingerprint(plain, self._images.to_dict(), self._tokens.get_vocab(), weights)
+        # The way attention is computed is no part of it.
+        self.fingerprint = self.hub.fingerprint(load_from_hub(name).model.config.to_dict())
 
     def image(self) -> tuple[nn.Module, dict[str, Tensor], dict[str, Any]]:
         steps = steps_of(self._images, self.name)
@@ -116,7 +79,7 @@ class CLIPSource(Source):
     def text(self) -> tuple[nn.Module, dict[str, Tensor], dict[str, Any]]:
         most = min(self._tokens.model_max_length, self.model.config.text_config.max_position_embeddings)
         masked = "attention_mask" in self._tokens("a")
-        graph = _Text(self.model, masked, self._tokens.pad_token_id or 0, most if self._siglip else None)
+        graph = _Text(self.model, masked, self._tokens.pad_token_id or 0, most if self.hub.siglip else None)
         example = {"ids": torch.ones(3, 5).long(), "lengths": torch.tensor([5, 3, 2])}
         return graph, example, {"tokenizer": "pieces", "files": [TOKENIZER], "max_length": most}
 
@@ -130,8 +93,7 @@ class CLIPSource(Source):
 
     @torch.inference_mode()
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        padding = "max_length" if self._siglip else True
-        tokens = self._tokens(list(texts), padding=padding, truncation=True, return_tensors="pt")
+        tokens = self._tokens(list(texts), padding=self.hub.padding, truncation=True, return_tensors="pt")
         return unit(self.model.get_text_features(**tokens)).numpy()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,11 +16,9 @@ from vsekit.export.graphs import FeatureGraph, ImageGraph, TextGraph
 from vsekit.export.sentences import TOKENIZER
 from vsekit.files import fingerprint, write_text
 from vsekit.models.embedder import Embedder
+from vsekit.models.hub import HUB_NAME, config_of
 from vsekit.models.model import VSE, load_model, model_folder
 from vsekit.models.querybank import FILE as QUERYBANK
-
-#: A name on the hub: owner/model.
-_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 class Source(ABC):
@@ -134,11 +131,11 @@ def read_source(name: str | Path) -> Source:
     """The model that is named: starter, a run or model folder, or a folder or hub name of a model like CLIP."""
     path = Path(name)
     if (path / "config.json").is_file() and not (path / "model" / "config.json").is_file():
-        from vsekit.export.clip import CLIPSource, is_clip
+        from vsekit.export.clip import CLIPSource
 
-        if is_clip(path):
+        if "model_type" in config_of(path):
             return CLIPSource(str(name))
-    elif not path.exists() and _HUB.fullmatch(str(name)):
+    elif not path.exists() and HUB_NAME.fullmatch(str(name)):
         from vsekit.export.clip import CLIPSource
 
         return CLIPSource(str(name))

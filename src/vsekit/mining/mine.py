@@ -26,7 +26,6 @@ import torch
 
 from vsekit import files
 from vsekit.errors import UserError
-from vsekit.evaluation.external import Embeddings, SimilarityName
 from vsekit.evaluation.positives import Positives, Relation
 from vsekit.evaluation.scorers import Scorer, scorer
 from vsekit.evaluation.topk import TopK, unpack
@@ -249,32 +248,3 @@ class _Work:
         self.info["distribution"] = {name: np.quantile(v, QUANTILES).tolist() for name, v in distribution.items()}
         self.mark()
         files.write_json(self.writer.folder / "mining.json", self.info)
-
-
-def mine_embeddings(
-    image_embeddings: Path | str,
-    caption_embeddings: Path | str,
-    out: Path | str,
-    *,
-    captions_per_image: int = 5,
-    similarity: SimilarityName = "cosine",
-    image_groups: Path | str | None = None,
-    caption_groups: Path | str | None = None,
-    top_captions: int = 300,
-    top_images: int = 60,
-    resume: bool = True,
-    progress: Update | None = None,
-) -> MiningResult:
-    """Mines two `.npy` files of embeddings, as `evaluation.external.evaluate_embeddings` reads them."""
-    given = (captions_per_image, similarity, image_groups, caption_groups)
-    met = Embeddings(image_embeddings, caption_embeddings, *given).meet()
-    return mine_scores(
-        met.scores,
-        Positives.by_groups(*met.groups).i2t,
-        out,
-        top_captions=top_captions,
-        top_images=top_images,
-        fingerprint=met.named_by(),
-        resume=resume,
-        progress=progress,
-    )

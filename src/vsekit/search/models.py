@@ -5,13 +5,11 @@ What is alike has a large inner product. With the cosine all vectors have unit l
 
 from __future__ import annotations
 
-import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -19,21 +17,18 @@ import torch
 from vsekit.data.decoding import MAX_PIXELS, PictureError, Source, decode
 from vsekit.data.text import Ragged
 from vsekit.data.views import ViewSettings, chosen_crops, cut, normalised, resized
-from vsekit.encoders.weights import weights_fingerprint
-from vsekit.errors import UserError, missing_extra
+from vsekit.errors import UserError
 from vsekit.features.cache import CachedFeatures
 from vsekit.features.fingerprints import content_of
 from vsekit.files import fingerprint
 from vsekit.models.embed import embed_captions
+from vsekit.models.hub import HUB_NAME, config_of, load_from_hub, unit
 from vsekit.models.model import STARTER, VSE, load_model, model_folder
 from vsekit.parts import Sets
 from vsekit.search.pictures import source_of
 
 if TYPE_CHECKING:
     from PIL import Image
-
-#: A name on the hub: owner/model.
-_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 class Prepared(NamedTuple):
@@ -195,38 +190,13 @@ class TransformersModel(SearchModel):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        try:
-            from safetensors import SafetensorError
-            from transformers import AutoModel, AutoProcessor
-        except ImportError:
-            raise missing_extra("transformers", "transformers") from None
-        try:
-            self.model = AutoModel.from_pretrained(name).eval().to(self.device)
-            self.processor = AutoProcessor.from_pretrained(name)
-        except (OSError, ValueError, ImportError, SafetensorError) as error:
-            raise UserError(
-                f"no model '{name}': {str(error).splitlines()[0]}",
-                remedy="Give starter, a run or model folder, or the folder or hub name of a model like CLIP.",
-            ) from None
-        if not (hasattr(self.model, "get_image_features") and hasattr(self.model, "get_text_features")):
-            raise UserError(
-                f"{type(self.model).__name__} has no common space for pictures and sentences",
-                file=name,
-                remedy="Models like CLIP have: CLIP, SigLIP, ALIGN, Chinese-CLIP …",
-            )
+        self.hub = load_from_hub(name)
+        self.model, self._images, self._tokens = self.hub.model.to(self.device), self.hub.images, self.hub.tokens
         self.name = name
-        self._images, self._tokens = self.processor.image_processor, self.processor.tokenizer
         size = dict(getattr(self._images, "crop_size", None) or {}) | dict(self._images.size)
         self.side = max(value for value in size.values() if isinstance(value, int))
-        # SigLIP was trained on sentences padded to one length.
-        self._padding = "max_length" if self.model.config.model_type.startswith("siglip") else True
         self.dim = self.encode_texts(["a"]).shape[1]
-        self.fingerprint = fingerprint(
-            self.model.config.to_dict(),
-            self._images.to_dict(),
-            self._tokens.get_vocab(),
-            weights_fingerprint(self.model),
-        )
+        self.fingerprint = self.hub.fingerprint()
 
     def prepare(self, image: Image.Image) -> np.ndarray:
         """(3, H, W) float32"""
@@ -235,24 +205,20 @@ class TransformersModel(SearchModel):
     @torch.inference_mode()
     def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
         pixels = torch.from_numpy(np.stack(prepared)).to(self.device)
-        return _unit(self.model.get_image_features(pixel_values=pixels))
+        return unit(self.model.get_image_features(pixel_values=pixels)).cpu().numpy()
 
     @torch.inference_mode()
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         if not texts:
             return np.zeros((0, self.dim), np.float32)
-        tokens = self._tokens(list(texts), padding=self._padding, truncation=True, return_tensors="pt").to(self.device)
-        return _unit(self.model.get_text_features(**tokens))
+        tokens = self._tokens(list(texts), padding=self.hub.padding, truncation=True, return_tensors="pt").to(
+            self.device
+        )
+        return unit(self.model.get_text_features(**tokens)).cpu().numpy()
 
     def words(self, text: str) -> list[str]:
         ids = self._tokens(text, truncation=True, add_special_tokens=False)["input_ids"]
         return [self._tokens.decode([token]).strip() for token in ids]
-
-
-def _unit(output: Any) -> np.ndarray:
-    # Newer versions wrap the features.
-    features = output if isinstance(output, torch.Tensor) else output.pooler_output
-    return torch.nn.functional.normalize(features.float(), dim=-1).cpu().numpy()
 
 
 def load_search_model(name: str | Path) -> SearchModel:
@@ -262,10 +228,10 @@ def load_search_model(name: str | Path) -> SearchModel:
         return VSEModel(load_model(STARTER), STARTER)
     if path.is_dir():
         where = str(path.resolve())
-        if "model_type" in _config(path):
+        if "model_type" in config_of(path):
             return TransformersModel(where)
         return VSEModel(load_model(model_folder(path)), where)
-    if _HUB.fullmatch(str(name)):
+    if HUB_NAME.fullmatch(str(name)):
         return TransformersModel(str(name))
     raise UserError(
         f"no model '{name}'",
@@ -277,13 +243,5 @@ def is_model(name: str | Path) -> bool:
     """Whether `name` means a model rather than a folder of pictures, without loading it."""
     path = Path(name)
     if str(name) == STARTER or not path.exists():
-        return str(name) == STARTER or bool(_HUB.fullmatch(str(name)))
-    return any("vsekit" in _config(folder) or "model_type" in _config(folder) for folder in (path, path / "model"))
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return config if isinstance(config, dict) else {}
+        return str(name) == STARTER or bool(HUB_NAME.fullmatch(str(name)))
+    return any("vsekit" in config_of(folder) or "model_type" in config_of(folder) for folder in (path, path / "model"))
