@@ -27,11 +27,18 @@ def audit(
     output: OutputOptions,
     split: Annotated[str, typer.Option("--split", help="Which split to look through.")] = "train",
     margin: Annotated[
-        float, typer.Option(help="How far a foreign caption scores above a picture's best own one.")
+        float,
+        typer.Option(
+            help="List a caption of another picture that scores this much above the best of the picture's own."
+        ),
     ] = 0.05,
-    gap: Annotated[float, typer.Option(help="How far an own caption scores below the median of the others.")] = 0.2,
-    cosine: Annotated[float, typer.Option(help="From which cosine of embeddings pictures count as duplicates.")] = 0.98,
-    top: Annotated[int, typer.Option(min=1, help="Findings listed of each kind.")] = 100,
+    gap: Annotated[
+        float, typer.Option(help="List a caption that scores this much below the median of the picture's others.")
+    ] = 0.2,
+    cosine: Annotated[
+        float, typer.Option(help="Pictures whose embeddings have at least this cosine count as duplicates.")
+    ] = 0.98,
+    top: Annotated[int, typer.Option(min=1, help="How many findings of each kind are listed.")] = 100,
     out: Annotated[Path | None, typer.Option("--out", help="The page to write; audit.html in RUN by default.")] = None,
 ) -> None:
     """List what is likely mislabelled, with pictures: false negatives, captions that don't fit, duplicates."""

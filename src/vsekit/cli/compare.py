@@ -31,10 +31,10 @@ def compare(
     split: Annotated[str, typer.Option("--split", help="Which split to measure.")] = "test",
     protocol: Annotated[str, typer.Option("--protocol", help="full, 5k, 1k, 1k-single or person.")] = "full",
     seeds: Annotated[
-        bool, typer.Option("--seeds", help="The runs differ in the seed alone: mean and deviation.")
+        bool, typer.Option("--seeds", help="The runs differ in the seed only: print mean and standard deviation.")
     ] = False,
 ) -> None:
-    """Compare runs: recalls side by side, the difference to the first with its 95 % interval and a paired test's p."""
+    """Compare runs: recalls side by side, and the difference from the first run with its 95 % interval and p-value."""
     from vsekit.evaluation.measure import compare_runs
 
     pairs = reading.of(data).pairs(split)

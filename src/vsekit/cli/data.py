@@ -11,7 +11,7 @@ from vsekit.cli import app
 from vsekit.cli.groups import grouped
 from vsekit.cli.options import CollectionOptions, OutputOptions, Quiet, examples, print_json
 
-Restval = Annotated[bool, typer.Option("--restval", help="Fold COCO's restval into train.")]
+Restval = Annotated[bool, typer.Option("--restval", help="Count COCO's restval as train.")]
 
 data_app = typer.Typer(help="Look at a collection of captioned pictures, or generate one.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
@@ -28,7 +28,7 @@ def check(
     restval: Restval = False,
     pictures: Annotated[bool, typer.Option("--pictures/--no-pictures", help="Decode every picture.")] = True,
 ) -> None:
-    """Say what is in a collection and all that is wrong with it. Exit code 2 when something is."""
+    """Say what is in a collection and everything that is wrong with it. The exit code is 2 if something is wrong."""
     from vsekit.data.check import check as run
 
     report = run(path, **reading.given, restval=restval, pictures=pictures, progress=output.progress)
@@ -73,12 +73,12 @@ def clean(
 @data_app.command(epilog=examples("vse data scenes --out scenes --train 3000 --val 300 --test 300 --seed 0"))
 def scenes(
     out: Annotated[Path, typer.Option("--out", help="The folder to write.")],
-    train: Annotated[int, typer.Option(help="Pictures to train on.")] = 3000,
-    val: Annotated[int, typer.Option(help="Pictures to select on.")] = 300,
-    test: Annotated[int, typer.Option(help="Pictures to test on.")] = 300,
-    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0,
+    train: Annotated[int, typer.Option(help="Pictures for training.")] = 3000,
+    val: Annotated[int, typer.Option(help="Pictures for validation.")] = 300,
+    test: Annotated[int, typer.Option(help="Pictures for testing.")] = 300,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
     hard_share: Annotated[float, typer.Option(help="Share of pictures with a twin that differs in one fact.")] = 0.3,
-    pixels: Annotated[int, typer.Option(help="Side of the pictures.")] = 96,
+    pixels: Annotated[int, typer.Option(help="Height and width of the pictures, in pixels.")] = 96,
     quiet: Quiet = False,
 ) -> None:
     """Generate a collection of drawn scenes with five captions each, and the truth about every picture."""

@@ -14,9 +14,11 @@ from vsekit.cli.options import Json, Quiet, examples, print_json
 @app.command(epilog=examples("vse demo", "vse demo --out /tmp/demo --seed 1"))
 def demo(
     out: Annotated[Path, typer.Option("--out", help="The folder to write.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(help="Same seed, same digits.")] = 0,
-    train: Annotated[int, typer.Option("--train", help="Pictures to train on.")] = 3000,
-    test: Annotated[int, typer.Option("--test", help="Pictures to select on, and as many to test on.")] = 300,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    train: Annotated[int, typer.Option("--train", help="Pictures for training.")] = 3000,
+    test: Annotated[
+        int, typer.Option("--test", help="Pictures for validation, and the same number for testing.")
+    ] = 300,
     sets: Annotated[list[str] | None, typer.Option("--set", help="Change a setting of vsepp:demo. May repeat.")] = None,
     json: Json = False,
     quiet: Quiet = False,

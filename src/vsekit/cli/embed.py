@@ -31,7 +31,7 @@ def embed(
         Path | None, typer.Argument(help="A folder of pictures, at any depth, in place of --data.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="The folder to write; a command that was stopped goes on.")
+        Path | None, typer.Option("--out", help="The folder to write. A command that was stopped continues there.")
     ] = None,
     data: Data = None,
     split: Annotated[list[str] | None, typer.Option("--split", help="Only these splits. May repeat.")] = None,

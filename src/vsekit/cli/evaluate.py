@@ -39,10 +39,12 @@ class QuestionOptions:
     at: Annotated[str, typer.Option("--at", help="The K of R@K.")] = "1,5,10"
     confidence: Annotated[bool, typer.Option("--confidence/--no-confidence", help="95 % bootstrap intervals.")] = True
     rerank_with: Annotated[
-        Path | None, typer.Option("--rerank-with", help="A slower run (SCAN, BFAN) that re-ranks …")
+        Path | None, typer.Option("--rerank-with", help="A slower run (SCAN, BFAN) that re-ranks the best answers.")
     ] = None
-    rerank: Annotated[int, typer.Option("--rerank", min=1, help="… the best so many of each query.")] = 50
-    plain: Annotated[bool, typer.Option("--plain", help="Without the querybanks of models that have one.")] = False
+    rerank: Annotated[
+        int, typer.Option("--rerank", min=1, help="With --rerank-with: how many answers of each query are re-ranked.")
+    ] = 50
+    plain: Annotated[bool, typer.Option("--plain", help="Ignore the querybanks of models that have one.")] = False
     positives: Annotated[
         str | None,
         typer.Option("--positives", help="cxc or eccv: human judgements for COCO's 5K test, instead of groups."),

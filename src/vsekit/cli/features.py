@@ -18,9 +18,10 @@ class ViewOptions:
     """Which pixels of a picture are read, and what is kept of them."""
 
     view: Annotated[str, typer.Option("--view", help="1C, 10C (mean of ten crops) or RC (random crops).")] = "1C"
-    resize: Annotated[int | None, typer.Option(help="Side the picture is resized to; 8/7 of the encoder's pixels.")] = (
-        None
-    )
+    resize: Annotated[
+        int | None,
+        typer.Option(help="The size that pictures are resized to. Default: 8/7 of the encoder's input size."),
+    ] = None
     crops: Annotated[
         int, typer.Option(min=1, help="RC: random crops kept of each picture, to draw from in training.")
     ] = 1
@@ -48,7 +49,9 @@ def features(
         ),
     ],
     data: DataPath,
-    out: Annotated[Path, typer.Option("--out", help="The folder to write; an extraction that was stopped goes on.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder to write. An extraction that was stopped continues there.")
+    ],
     shown: ViewOptions,
     collection: CollectionOptions,
     output: OutputOptions,

@@ -52,13 +52,17 @@ def index(
     features: Annotated[
         Path | None, typer.Option("--features", help="Made by vse features: its pictures are not encoded again.")
     ] = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Start from nothing, e.g. with another model.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the index anew, e.g. with another model.")] = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Remove what lay in folders that are gone or empty; else it is kept.")
+        bool,
+        typer.Option("--forget", help="Remove pictures whose whole folder is gone or empty. By default they are kept."),
     ] = False,
     trust: Trust = False,
 ) -> None:
-    """Index pictures, to search them in words. Again, and only what is new or has changed is read."""
+    """Index pictures, so that they can be searched with words.
+
+    Run it again to update the index: only new and changed files are read.
+    """
     from vsekit import verbs
     from vsekit.errors import UserError
     from vsekit.search.models import is_model

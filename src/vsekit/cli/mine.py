@@ -29,22 +29,24 @@ from vsekit.cli.options import (
 )
 @grouped
 def mine(
-    out: Annotated[Path, typer.Option("--out", help="The folder to write; a mining that was stopped goes on.")],
+    out: Annotated[Path, typer.Option("--out", help="The folder to write. Mining that was stopped continues there.")],
     embeddings: EmbeddingOptions,
     reading: ReadingOptions,
     output: OutputOptions,
     runs: Runs = None,
     data: Data = None,
     split: Annotated[str, typer.Option("--split", help="Which split to mine.")] = "train",
-    top_captions: Annotated[int, typer.Option("--top-captions", help="Captions kept of each image.")] = 300,
-    top_images: Annotated[int, typer.Option("--top-images", help="Images kept of each caption.")] = 60,
+    top_captions: Annotated[
+        int, typer.Option("--top-captions", help="How many captions are kept for each picture.")
+    ] = 300,
+    top_images: Annotated[int, typer.Option("--top-images", help="How many pictures are kept for each caption.")] = 60,
     margin: Annotated[
-        float, typer.Option("--margin", help="Negatives this far above the positive are flagged.")
+        float, typer.Option("--margin", help="Negatives that score this much above the positive are flagged.")
     ] = 0.05,
 ) -> None:
-    """For every image its hardest captions, for every caption its hardest images, own group left out, exactly.
+    """Find the hardest captions of every picture and the hardest pictures of every caption, over the whole split.
 
-    Querybanks of models play no part: their queries are the very captions and images to be ranked.
+    Querybanks are ignored: their queries are the captions and pictures that are ranked here.
     """
     from vsekit.mining.run import mine_source
 

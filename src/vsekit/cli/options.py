@@ -28,7 +28,7 @@ Columns = Annotated[
 ]
 Sets = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key.path=value. May repeat.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress on stderr.")]
 
 
 def _trust(context: typer.Context, trust: bool) -> bool:
@@ -41,7 +41,9 @@ def _trust(context: typer.Context, trust: bool) -> bool:
 #: Of every command that loads models; it holds until the command ends, and no command passes it on.
 Trust = Annotated[
     bool,
-    typer.Option("--trust", callback=_trust, help="Import parts that a model names as module:Class; their code runs."),
+    typer.Option(
+        "--trust", callback=_trust, help="Import the parts that a model names as module:Class. This runs their code."
+    ),
 ]
 Features = Annotated[
     Path | None,
@@ -52,15 +54,26 @@ Runs = Annotated[
 ]
 Data = Annotated[Path | None, typer.Option("--data", help="The collection, for runs.")]
 ImageEmbeddings = Annotated[
-    Path | None, typer.Option("--image-embeddings", help="In place of runs: (n_images, D) .npy")
+    Path | None, typer.Option("--image-embeddings", help="In place of runs: a .npy file of shape (n_images, D).")
 ]
-CaptionEmbeddings = Annotated[Path | None, typer.Option("--caption-embeddings", help="and (n_captions, D) .npy")]
+CaptionEmbeddings = Annotated[
+    Path | None, typer.Option("--caption-embeddings", help="In place of runs: a .npy file of shape (n_captions, D).")
+]
 CaptionsPerImage = Annotated[
-    int, typer.Option("--captions-per-image", help="Of embeddings: captions k·i … k·i+k−1 belong to image i.")
+    int,
+    typer.Option(
+        "--captions-per-image", help="For embeddings: how many captions each image has, in the order of the images."
+    ),
 ]
-ImageGroups = Annotated[Path | None, typer.Option("--image-groups", help="Of embeddings: integers .npy, instead.")]
-CaptionGroups = Annotated[Path | None, typer.Option("--caption-groups", help="Equal numbers belong together.")]
-SimilarityOption = Annotated[str, typer.Option("--similarity", help="Of embeddings: cosine, inner_product or order.")]
+ImageGroups = Annotated[
+    Path | None,
+    typer.Option("--image-groups", help="For embeddings, instead: a .npy file with the group of each image."),
+]
+CaptionGroups = Annotated[
+    Path | None,
+    typer.Option("--caption-groups", help="A .npy file with the group of each caption. Equal groups belong together."),
+]
+SimilarityOption = Annotated[str, typer.Option("--similarity", help="For embeddings: cosine, inner_product or order.")]
 
 
 def examples(*lines: str) -> str:

@@ -31,14 +31,16 @@ def reproduce(
         list[str] | None,
         typer.Option(
             "--data",
-            help="The collection; left out, you are told what it must be. "
+            help="The collection. Without it, vsekit says what it needs. "
             "Ensembles over several: --data regions=DIR --data grid=DIR --data pictures=DIR.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Where the runs go: OUT/PAPER/ROW.")] = Path("runs"),
     sets: Sets = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Repeat with so many seeds; gives mean and spread.")] = 1,
-    protocol: Annotated[str | None, typer.Option("--protocol", help="Instead of the row's own.")] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="Repeat with this many seeds; prints mean and spread.")
+    ] = 1,
+    protocol: Annotated[str | None, typer.Option("--protocol", help="In place of the row's own protocol.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[
         str, typer.Option("--precision", help="As Lightning Fabric names it, e.g. bf16-mixed.")

@@ -29,9 +29,9 @@ class Wanted:
         str | None, typer.Option("--like", metavar="ITEM", help="Ask with an item of the index, by id.")
     ] = None
     top: Annotated[int, typer.Option("--top", "-n", min=1, help="How many answers.")] = 10
-    offset: Annotated[int, typer.Option("--offset", min=0, help="Leave out so many of the best.")] = 0
+    offset: Annotated[int, typer.Option("--offset", min=0, help="Skip this many of the best answers.")] = 0
     filter: Annotated[
-        str | None, typer.Option("--filter", help="What the metadata must be like, e.g. 'year >= 2020'.")
+        str | None, typer.Option("--filter", help="A condition on the metadata, e.g. 'year >= 2020'.")
     ] = None
     captions: Annotated[bool, typer.Option("--captions", help="Answer with captions instead of pictures.")] = False
     rerank: Annotated[
@@ -46,11 +46,12 @@ class Wanted:
 class Shown:
     """How answers are shown."""
 
-    why: Annotated[bool, typer.Option("--why", help="Show what each word weighs in each match.")] = False
+    why: Annotated[bool, typer.Option("--why", help="Show how much each word adds to each score.")] = False
     why_dir: Annotated[
         Path | None,
         typer.Option(
-            "--why-dir", help="With --why and --rerank: write the pictures here, what words look at drawn in."
+            "--why-dir",
+            help="With --why and --rerank: write pictures here, with boxes around what the words refer to.",
         ),
     ] = None
     sheet: Annotated[
@@ -82,15 +83,15 @@ def search(
         typer.Argument(metavar="QUERY", help='Words, or arithmetic: "dog" + photo.jpg - 0.5*"water".'),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="Where the model of the index is now, if it has moved.")
+        str | None, typer.Option("--model", help="Where the model of the index is, if it has moved.")
     ] = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Find pictures (or captions) by words, by a picture, or by a sum of both.
 
-    Beside each score stands the share of unrelated items that score lower, and what that means among as many items as
-    the index has: strong, likely, weak or none.
+    Each score comes with the share of unrelated items that score lower, and with a match: strong, likely, weak or none. The
+    match takes into account how many items the index has.
     """
     from vsekit.search.query import asked
     from vsekit.search.searcher import load_searcher

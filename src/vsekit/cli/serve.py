@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 class LimitOptions:
     """What a client may ask of the server; see `serve.limits`."""
 
-    rate: Annotated[float, typer.Option(min=0, help="Requests a second and client; 0 for any number.")] = 30
-    burst: Annotated[float, typer.Option(min=1, help="Requests a client may make at once.")] = 120
-    max_upload: Annotated[float, typer.Option(min=0.001, help="Of an uploaded picture, in MiB.")] = 20
-    max_pixels: Annotated[float, typer.Option(min=0.001, help="Of a picture, in millions.")] = 100
-    max_top: Annotated[int, typer.Option(min=1, help="Hits in one answer.")] = 500
-    max_depth: Annotated[int, typer.Option(min=1, help="How far down a ranking one may page.")] = 20_000
-    max_concurrent: Annotated[int, typer.Option(min=1, help="Requests worked on at a time.")] = 256
+    rate: Annotated[float, typer.Option(min=0, help="Requests a second that each client may make; 0: no limit.")] = 30
+    burst: Annotated[float, typer.Option(min=1, help="Requests a client may make at once, before the rate counts.")] = (
+        120
+    )
+    max_upload: Annotated[float, typer.Option(min=0.001, help="The largest picture that may be uploaded, in MiB.")] = 20
+    max_pixels: Annotated[float, typer.Option(min=0.001, help="The most pixels a picture may have, in millions.")] = 100
+    max_top: Annotated[int, typer.Option(min=1, help="The most hits in one answer.")] = 500
+    max_depth: Annotated[int, typer.Option(min=1, help="The last place of a ranking that a client may ask for.")] = (
+        20_000
+    )
+    max_concurrent: Annotated[int, typer.Option(min=1, help="The most requests answered at the same time.")] = 256
 
     def limits(self) -> Limits:
         from vsekit.serve.limits import Limits
@@ -47,13 +51,15 @@ class AccessOptions:
 
     token: Annotated[
         str | None,
-        typer.Option(envvar="VSEKIT_TOKEN", help="What clients must know to ask anything.", show_envvar=True),
+        typer.Option(
+            envvar="VSEKIT_TOKEN", help="A secret that clients must send with each request.", show_envvar=True
+        ),
     ] = None
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name this server is called by, e.g. behind a proxy.")
+        list[str] | None, typer.Option(help="Another host name that this server answers to, e.g. behind a proxy.")
     ] = None
     behind_proxy: Annotated[
-        bool, typer.Option("--behind-proxy", help="Believe a proxy on this machine about who its clients are.")
+        bool, typer.Option("--behind-proxy", help="Trust a proxy on this machine to say who its clients are.")
     ] = False
 
 
@@ -72,11 +78,9 @@ def serve(
     host: Annotated[
         str, typer.Option(help="The address to listen at; 0.0.0.0 for all of this machine's.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 picks a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port. 0 chooses a free one.")] = 8000,
     open: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    model: Annotated[
-        str | None, typer.Option(help="The model that made the index, where it is no longer where it was.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="Where the model of the index is, if it has moved.")] = None,
     rerank: Annotated[
         str | None, typer.Option(metavar="RUN", help="A run or model that can read the best answers again.")
     ] = None,
@@ -85,7 +89,7 @@ def serve(
     ] = "off",
     trust: Trust = False,
 ) -> None:
-    """Search an index over HTTP, and on a page. Stop it with Ctrl-C; it finishes what it is doing."""
+    """Serve an index over HTTP, with a search page. Ctrl-C stops the server after the requests it is answering."""
     import logging
 
     from vsekit.errors import UserError, missing_extra

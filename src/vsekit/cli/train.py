@@ -17,14 +17,16 @@ from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, Sets, ex
 class MachineOptions:
     """How a run is carried out; see `training.options`."""
 
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, exactly where it was.")] = (
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run exactly where it stopped.")] = (
         False
     )
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")] = "auto"
     precision: Annotated[str, typer.Option("--precision", help="As Lightning Fabric names it, e.g. bf16-mixed.")] = (
         "32-true"
     )
-    checkpoint_seconds: Annotated[float, typer.Option(help="How much work a kill may cost.")] = 60.0
+    checkpoint_seconds: Annotated[
+        float, typer.Option(help="Seconds of work that are lost at most when the run is killed.")
+    ] = 60.0
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard files.")] = False
 
 
@@ -52,7 +54,7 @@ def train(
         ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.1, help="Train as much as fits into these.")
+        float | None, typer.Option("--minutes", min=0.1, help="A time limit: train as much as fits into it.")
     ] = None,
     sets: Sets = None,
     text_features: Annotated[
@@ -61,13 +63,16 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Same as --set seed=N.")] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first problem of the collection, instead of setting it aside.")
+        bool, typer.Option("--strict", help="Stop at the first problem in the collection, instead of setting it aside.")
     ] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write report.html about the validation split.")
     ] = True,
 ) -> None:
-    """Train on a collection, by RECIPE or by what suits it, into a run folder that can be resumed, evaluated and used."""
+    """Train on a collection, with RECIPE or with models chosen for the collection.
+
+    The run folder can be resumed, evaluated and used.
+    """
     from vsekit import verbs
 
     end = verbs.train(
