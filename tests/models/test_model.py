@@ -191,3 +191,13 @@ def test_minilms_weights_are_saved_only_where_they_were_changed(tmp_path: Path) 
         saved = load_file(tmp_path / str(change) / "model.safetensors")
         assert any(name.startswith("text.encoder.") for name in saved) == change
         assert torch.equal(load_model(tmp_path / str(change)).text(tokens), model.text(tokens))
+
+
+def test_a_new_model_starts_from_word_vectors_and_a_saved_one_does_not_need_them(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("dog 1 2 3 4 5 6\n")
+    changed = settings(text={"encoder": GRU | {"word_vectors": str(tmp_path / "words.txt")}})
+    model = VSE(changed, WORDS, VIEW)
+    assert [1, 2, 3, 4, 5, 6] in model.text.encoder.words.weight.tolist()  # type: ignore[union-attr, operator]
+    model.save(tmp_path / "saved")
+    (tmp_path / "words.txt").unlink()
+    torch.testing.assert_close(load_model(tmp_path / "saved").state_dict(), model.state_dict())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from vsekit.diagnostics.attention import attention, grid_boxes
 from vsekit.models.model import VSE
 from vsekit.parts import Sets
 from vsekit.search.items import Item
-from vsekit.search.query import Query
+from vsekit.search.query import Query, Term
 from vsekit.search.rerank import Reranker
 from vsekit.search.searcher import Searcher
 from vsekit.search.why import Why, Word, drawn, in_picture, regions
@@ -154,3 +155,10 @@ def test_a_caption_found_with_a_picture_is_shown_in_that_picture(reranker: Reran
     store.update([item])
     found = Searcher(store, model, reranker).why(Query.of("item", "a"), "a#0")  # type: ignore[arg-type]
     assert found.boxes == regions(reranker, item, "a red dog") != {}
+
+
+def test_a_picture_of_a_sum_is_called_by_its_files_name(searcher: Searcher, tmp_path: Path) -> None:
+    RED.save(tmp_path / "wall.png")
+    picture = Term(1.0, "picture", tmp_path / "wall.png")
+    assert [word.word for word in searcher.why(Query((picture,)), "red").words] == ["wall.png"]
+    assert [word.word for word in searcher.why(Query((replace(picture, value=RED),)), "red").words] == ["picture"]

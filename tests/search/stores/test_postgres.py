@@ -148,3 +148,14 @@ def test_an_index_that_is_dropped_or_made_again_is_another_one(place_of: Callabl
 def test_cones_are_apart() -> None:
     images, texts = cones(500, 500)
     assert (images @ images.T).mean() > (images @ texts.T).mean() + 0.2
+
+
+def test_a_rebuild_counts_on_so_that_readers_notice_it(place_of: Callable[[str], str]) -> None:
+    with open_store(place_of("postgres"), create=DIM) as store:
+        assert isinstance(store, PostgresStore)
+        store.write([picture(1)], vectors(1))
+        before = int(store._about("generation", "0"))
+        store.set_header({"model": "m"})
+        store.rebuild(DIM)
+        assert int(store._about("generation", "0")) > before
+        assert store.header == {}

@@ -104,7 +104,7 @@ class PostgresStore(Browsing):
             connection.execute(f"""
                 create table if not exists "{self.table}_about" (key text primary key, value text not null)""")
             about = f'insert into "{self.table}_about" values (%s, %s) on conflict do nothing'
-            connection.cursor().executemany(about, [("dim", str(dim)), ("header", "{}")])
+            connection.execute(about, ["dim", str(dim)])
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection[Any]]:
@@ -152,7 +152,7 @@ class PostgresStore(Browsing):
                 connection.execute(f'drop index if exists "{self.table}_{kind}_hnsw"')
             connection.execute(f'truncate "{self.table}", "{self.table}_about"')
             connection.execute(f'alter table "{self.table}" alter column vector type vector({int(dim)})')
-            about = {"dim": str(dim), "header": "{}", "generation": str(generation)}
+            about = {"dim": str(dim), "generation": str(generation)}
             for key, value in about.items():
                 self._set_about(connection, key, value)
         self.dim = dim
