@@ -48,6 +48,7 @@ def test_what_does_not_open_with_a_term_is_words(text: str) -> None:
         (r'"say \"cheese\"" + "b"', [(1, "text", 'say "cheese"'), (1, "text", "b")]),
         ('"t-shirt - red" + "b"', [(1, "text", "t-shirt - red"), (1, "text", "b")]),
         ("item:p1#3", [(1, "item", "p1#3")]),
+        ('5e-1*"snow" + 2E+1*"b"', [(0.5, "text", "snow"), (20, "text", "b")]),
     ],
 )
 def test_expressions_give_weighted_terms(text: str, expected: list[tuple[float, str, str]]) -> None:
@@ -126,7 +127,8 @@ def test_a_query_of_one_term_has_weight_one() -> None:
 
 @pytest.mark.parametrize(
     ("text", "column"),
-    [('1' + '0' * 39 + '*"red"', 1), ('"dog" - ' + '9' * 400 + '*"red"', 9), ('1000001*"red"', 1)],
+    [('1e39*"red"', 1), ('"dog" - 1e999999*"red"', 9), ('1' + '0' * 39 + '*"red"', 1),
+     ('"dog" - ' + '9' * 400 + '*"red"', 9), ('1000001*"red"', 1)],
 )  # fmt: skip
 def test_a_weight_that_single_precision_can_not_hold_is_pointed_at(text: str, column: int) -> None:
     with pytest.raises(UserError, match=rf"column {column}: this weight is too large[\s\S]*1,000,000"):

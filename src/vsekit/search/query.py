@@ -36,7 +36,7 @@ TermKind: TypeAlias = Literal["text", "item", "picture"]
 #: Of a weight: single precision still sees the other terms beside it.
 LARGEST = 1e6
 _SPACE = re.compile(r"\s*")
-_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*\*\s*")
+_NUMBER = re.compile(r"((?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+\-]?\d+)?)\s*\*\s*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"|“([^”]*)”')
 _ITEM = re.compile(r'item:([^\s"“()+*]+)')
 _SIGN = re.compile(r"[+\-−]")
