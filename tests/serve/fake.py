@@ -112,7 +112,7 @@ class ColourModel:
     seconds: that a call takes.
     """
 
-    name, fingerprint, dim, side = "colours", "c0ffee", DIM, None
+    name, fingerprint, dim, side, view = "colours", "c0ffee", DIM, None, None
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.calls: list[int] = []

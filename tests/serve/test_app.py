@@ -182,6 +182,16 @@ def test_limits_hold(searcher: Searcher) -> None:
         problem(client.get("/api/items/p000001/thumbnail"), 413)
 
 
+def test_the_weights_of_very_many_words_are_not_worked_out(searcher: Searcher) -> None:
+    """Each is left out in turn: a thousand characters kept the encoder for 13 seconds."""
+    with serving(searcher, limits=Limits(why_words=5)) as client:
+        for words, status in ((5, 200), (6, 422)):
+            body = {"query": " ".join(["red"] * words), "id": "p000001"}
+            assert client.post("/api/why", json=body).status_code == status
+        sum_of = {"query": " + ".join(['"red circle"'] * 3), "id": "p000001"}
+        assert "5 words" in client.post("/api/why", json=sum_of).json()["error"]
+
+
 def test_concurrent_queries_are_encoded_together_and_answered_apart(tmp_path: Path) -> None:
     searcher = generated(tmp_path, 36)
     model: Any = searcher.model

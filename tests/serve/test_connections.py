@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import select
 import socket
 from collections.abc import Iterator
 
@@ -16,7 +17,7 @@ from vsekit.serve.connections import Seldom
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[str, int]]:
-    limits = {"head_seconds": 0.5, "connections_per_client": 8, "connections": 12, "rate": 0}
+    limits = {"head_seconds": 0.5, "read_seconds": 0.5, "connections_per_client": 8, "connections": 12, "rate": 0}
     process, url = start("--limits", json.dumps(limits))
     at = httpx.URL(url)
     yield at.host, at.port or 0
@@ -78,6 +79,35 @@ def test_many_clients_with_unfinished_requests_keep_nobody_out(server: tuple[str
     half = [connected(server, f"127.0.0.{2 + i}") for i in range(40)]
     assert answer(server) == 200
     for connection in half:
+        connection.close()
+
+
+def unread(server: tuple[str, int], source: str) -> socket.socket:
+    """Asks for more than the buffers of both sides hold, and reads nothing."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.bind((source, 0))
+    connection.connect(server)
+    connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 1000)
+    return connection
+
+
+def test_an_answer_that_is_not_read_is_not_kept_for_ever(server: tuple[str, int]) -> None:
+    with unread(server, "127.0.0.1") as connection:
+        ended = select.poll()
+        ended.register(connection, select.POLLHUP)
+        assert ended.poll(30_000)
+        with pytest.raises(ConnectionResetError):
+            list(iter(lambda: connection.recv(2**20), b""))
+
+
+def test_clients_that_do_not_read_keep_nobody_out(server: tuple[str, int]) -> None:
+    unheard = [unread(server, f"127.0.0.{2 + i}") for i in range(40)]
+    for source in ("127.0.0.1", "127.0.0.2"):
+        while (status := answer(server, source)) == 503:
+            pass  # ends when their buffers are full: until then they are worked on
+        assert status == 200
+    for connection in unheard:
         connection.close()
 
 

@@ -5,7 +5,9 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import httpx
 import numpy as np
@@ -14,6 +16,7 @@ from PIL import Image
 from tests.serve.conftest import serving
 
 from vsekit.data.decoding import PictureError, decode
+from vsekit.data.views import ViewSettings, resized
 from vsekit.search.searcher import Searcher
 from vsekit.serve import decoders as module
 from vsekit.serve.decoders import Decoders
@@ -31,6 +34,16 @@ def test_a_picture_comes_back_as_the_one_door_decodes_it(decoders: Decoders) -> 
         here = decode(picture.getvalue(), 16)
         assert decoders.picture(picture, 16).tobytes() == here.tobytes()
         assert decoders.picture(picture, None).size == here.size
+
+
+@pytest.mark.parametrize("keep_aspect", [False, True])
+def test_a_view_has_the_pixels_of_the_square_it_makes_and_no_more(keep_aspect: bool, decoders: Decoders) -> None:
+    view = ViewSettings.model_validate({"kind": "1C", "resize": 48, "pixels": 32, "keep_aspect": keep_aspect})
+    picture = png(900, 700)
+    square = resized(decode(picture.getvalue(), 48), view)
+    found = decoders.picture(picture, 48, view)
+    np.testing.assert_array_equal(np.asarray(found), square)
+    np.testing.assert_array_equal(resized(found, view), square)  # so the model sees what it saw before
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSEGV])
@@ -83,12 +96,43 @@ def test_a_process_that_had_much_memory_ends_and_idle_servers_have_none(decoders
     fresh.close()
 
 
-def test_a_decoder_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SECONDS", 0.0)
+def test_a_decoder_that_takes_too_long_is_ended_and_the_picture_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     slow = Decoders(10**8)
-    with pytest.raises(PictureError, match="too long"):
-        slow.thumbnail(png(6000, 6000), 20)
+    slow.thumbnail(png(40, 30), 20)  # one is idle, which might have ended by itself: reason to try again
+    monkeypatch.setattr(module, "SECONDS", 0.0)
+    started: list[int] = []
+    monkeypatch.setattr(Decoders, "_started", lambda self: started.append(1))
+    with pytest.raises(PictureError, match="longer than 0 seconds"):
+        slow.thumbnail(png(2000, 2000), 20)
+    assert not started
     slow.close()
+
+
+def test_uploads_that_take_long_hold_up_no_item_and_no_thumbnail(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, go = Decoders._ask, threading.Event()
+
+    def stuck(self: Decoders, file: BinaryIO, asked: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        if asked["task"] == "pixels":
+            with self._free:
+                assert go.wait(30)
+        return ask(self, file, asked)
+
+    monkeypatch.setattr(Decoders, "_ask", stuck)
+    with serving(searcher) as client, ThreadPoolExecutor(12) as clients:
+        url, files = f"{client.base_url}/api/search/picture", {"file": png(40, 30).getvalue()}
+        uploads = [clients.submit(httpx.post, url, files=files, timeout=60) for _ in range(12)]
+        while "vsekit_requests_in_flight 13.0" not in client.get("/metrics").text:
+            pass
+        try:
+            assert client.get("/api/items/p000003").status_code == 200
+            assert client.get("/api/items/p000003/thumbnail").status_code == 200
+        finally:
+            go.set()
+        assert [upload.result().status_code for upload in uploads] == [200] * 12
 
 
 def test_many_at_once_have_two_processes(decoders: Decoders) -> None:

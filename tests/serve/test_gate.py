@@ -266,6 +266,20 @@ def test_who_still_sends_a_request_keeps_nobody_out(searcher: Searcher) -> None:
             connection.close()
 
 
+def test_who_still_reads_an_answer_keeps_nobody_out(searcher: Searcher) -> None:
+    """Pipelined: more than the buffers of both sides hold."""
+    with serving(searcher, limits=Limits(concurrent=2)) as client:
+        address = (client.base_url.host, client.base_url.port)
+        unread = [socket.create_connection(address) for _ in range(5)]
+        for connection in unread:
+            connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+            connection.shutdown(socket.SHUT_WR)
+        while "in_flight 6.0" not in client.get("/metrics").text or asked(client) != 200:
+            pass  # ends when all are stuck: until then some are worked on
+        for connection in unread:
+            connection.close()
+
+
 def test_the_log_has_a_line_for_a_request_and_no_query_unless_told(
     searcher: Searcher, caplog: pytest.LogCaptureFixture
 ) -> None:

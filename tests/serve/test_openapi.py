@@ -70,7 +70,24 @@ def test_the_token_is_described_where_it_is_asked_for(described: Client) -> None
     for _, path, operation in described.operations.values():
         asked = (path.startswith("/api/") and path != "/api/session") or path == "/metrics"
         assert ({"token": []} in operation.get("security", [])) == asked, path
+        assert ({} in operation.get("security", [])) == asked, path  # this server has none
     assert described.described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+
+
+def test_a_server_with_a_token_says_that_nothing_goes_without(searcher: Searcher) -> None:
+    with serving(searcher, token="secret") as http:
+        described = Client(http)
+        _, _, search = described.operations["search"]
+        assert search["security"] == [{"token": []}, {"session": []}]
+
+
+def test_what_an_address_or_a_form_can_not_say_is_not_described(described: Client) -> None:
+    """None: in an address or a form it would be the word null."""
+    for name, (_, _, operation) in described.operations.items():
+        schemas = [parameter["schema"] for parameter in operation.get("parameters", [])]
+        if form := operation.get("requestBody", {}).get("content", {}).get("multipart/form-data"):
+            schemas += described.resolved(form["schema"])["properties"].values()
+        assert not any({"type": "null"} in schema.get("anyOf", []) for schema in schemas), name
 
 
 def test_a_client_made_of_the_description_can_do_everything(described: Client) -> None:

@@ -93,7 +93,7 @@ def create_app(
     add_archive(app, engine, limits, decoders)
     _add_server(app, engine, metrics, sessions, token)
     app.router.routes.extend(page_routes())
-    describe(app, limits)
+    describe(app, limits, token=token is not None)
     return app
 
 
@@ -143,10 +143,10 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         top: Annotated[int, Form(ge=1)] = usual,
         offset: Annotated[int, Form(ge=0)] = 0,
         kind: Annotated[KindOption, Form()] = "image",
-        filter: Annotated[str | None, Form(max_length=2000)] = None,
+        filter: Annotated[str, Form(max_length=2000)] = "",
         stack: Annotated[bool, Form()] = False,
     ) -> Response:
-        image = await engine.read(_uploaded, engine, file.file, limits, decoders)
+        image = await engine.upload(_uploaded, engine, file.file, limits, decoders)
         return await answer(request, Ask(Asked.of("picture", image), top, offset, kind, filter or None), stack)
 
     @app.get(
@@ -163,7 +163,7 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         top: Annotated[int, Query(ge=1)] = usual,
         offset: Annotated[int, Query(ge=0)] = 0,
         kind: KindOption = "image",
-        filter: Annotated[str | None, Query(max_length=2000)] = None,
+        filter: Annotated[str, Query(max_length=2000)] = "",
         stack: bool = False,
     ) -> Response:
         ask = Ask(Asked.of("item", id), top, offset, kind, filter or None)
@@ -184,7 +184,10 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         if len(body.query) > limits.query_chars:
             raise ProblemError(422, f"the query has more than {limits.query_chars} characters", "Say it shorter.")
         await engine.read(known_item, engine, body.id)
-        found = await engine.encode(engine.searcher.why, parse(body.query), body.id)
+        query, model = parse(body.query), engine.searcher.model
+        if sum(len(model.words(text)) for text in query.texts) > limits.why_words:
+            raise ProblemError(422, f"the query has more than {limits.why_words} words", "Say it in fewer.")
+        found = await engine.encode(engine.searcher.why, query, body.id)
         return json_answer(WhyOut.model_validate(found, from_attributes=True))
 
 
@@ -264,6 +267,6 @@ def _uploaded(engine: Engine, file: BinaryIO, limits: Limits, decoders: Decoders
         raise ProblemError(413, f"the picture has more than {limits.upload_bytes:,} bytes", "Send a smaller one.")
     model = engine.searcher.model
     try:
-        return model.read(decoders.picture(file, model.side), max_pixels=limits.pixels)
+        return model.read(decoders.picture(file, model.side, model.view), max_pixels=limits.pixels)
     except PictureError as error:
         raise pictures.refused(error) from error

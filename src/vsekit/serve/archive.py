@@ -69,7 +69,7 @@ def add_archive(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders
 
 async def _sent(engine: Engine, items: list[Item], decoders: Decoders) -> AsyncIterator[bytes]:
     pieces = written(engine, items, decoders)
-    while (piece := await engine.read(next, pieces, None)) is not None:
+    while (piece := await engine.show(next, pieces, None)) is not None:
         if piece:
             yield piece
 

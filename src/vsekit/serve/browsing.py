@@ -55,8 +55,8 @@ def add_browsing(app: FastAPI, engine: Engine, limits: Limits) -> None:
     )  # fmt: skip
     async def items(
         top: Annotated[int, Query(ge=1)] = min(TOP, limits.top),
-        after: Annotated[str | None, Query(max_length=300, description="As the page before it gave.")] = None,
-        filter: Annotated[str | None, Query(max_length=2000)] = None,
+        after: Annotated[str, Query(max_length=300, description="As the page before it gave.")] = "",
+        filter: Annotated[str, Query(max_length=2000)] = "",
         stack: bool = False,
     ) -> Response:
         if top > limits.top:
@@ -67,7 +67,7 @@ def add_browsing(app: FastAPI, engine: Engine, limits: Limits) -> None:
         "/api/facets", operation_id="facets", tags=["browse"], response_model=FacetsOut, responses=problems(422),
         summary="Months and folders, with how many pictures each has",
     )  # fmt: skip
-    async def facets(filter: Annotated[str | None, Query(max_length=2000)] = None) -> Response:
+    async def facets(filter: Annotated[str, Query(max_length=2000)] = "") -> Response:
         def look() -> FacetsOut:
             store, passing = engine.searcher.store, _filter(engine.searcher, filter)
             return facets_kept.get(store, repr(passing), lambda: _facets(store, passing))
@@ -105,9 +105,9 @@ def _filter(searcher: Searcher, text: str | None) -> Filter | None:
     return searcher.hiding.without(parse(text) if text else None)
 
 
-def _latest(searcher: Searcher, top: int, after: str | None, filter: str | None, stack: bool) -> dict[str, Any]:
-    dated, comma, id = (after or "").partition(",")
-    if after is not None and not comma:
+def _latest(searcher: Searcher, top: int, after: str, filter: str, stack: bool) -> dict[str, Any]:
+    dated, comma, id = after.partition(",")
+    if after and not comma:
         raise ProblemError(422, "after is no place in the order", "Send what the page before it gave.")
     store = searcher.store
     found = store.latest(top + 1, after=(dated, id) if comma else None, filter=_filter(searcher, filter))

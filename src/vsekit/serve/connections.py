@@ -1,8 +1,9 @@
-"""Connections: who sends half a request is cut off in time, and nobody keeps the others out.
+"""Connections: who sends half a request or reads half an answer is cut off in time, and nobody keeps the others out.
 
-uvicorn waits for ever for the rest of a request's head, and takes connections until the process has no files left. Here
-the head must come within `head_seconds`, and there are at most so many connections, in all and for each client. Where there
-are too many, the one whose request has been unfinished for longest makes room.
+uvicorn waits for ever for the rest of a request's head and for a client to take its answer, and takes connections until the
+process has no files left. Here the head must come within `head_seconds`, something of the answer must be taken every
+`read_seconds`, and there are at most so many connections, in all and for each client. Where there are too many, the oldest
+that waits for its client makes room.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import asyncio
 import contextlib
 import logging
 import resource
+import socket
+import struct
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
@@ -24,6 +27,7 @@ from vsekit.serve.limits import Limits
 #: Files the process needs for anything but connections.
 OTHER_FILES = 256
 LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+AT_ONCE = struct.pack("ii", 1, 0)  # linger, for no second
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -35,7 +39,7 @@ class Connections:
     """
 
     def __init__(self, limits: Limits, *, shared: bool = False) -> None:
-        self.head_seconds = limits.head_seconds
+        self.head_seconds, self.read_seconds = limits.head_seconds, limits.read_seconds
         self.most = min(limits.connections, _files() - OTHER_FILES)
         self.most_of_one = self.most if shared else limits.connections_per_client
         self.of: defaultdict[str, OrderedDict[Connection, None]] = defaultdict(OrderedDict)
@@ -61,28 +65,31 @@ class Connections:
 
 
 def _cut(connections: OrderedDict[Connection, None]) -> bool:
-    """Cuts off the oldest whose request has not come as a whole."""
-    found = next((connection for connection in connections if connection.unfinished), None)
+    """Cuts off the oldest that waits for its client."""
+    found = next((connection for connection in connections if connection.waits), None)
     if found is not None:
         found.late()
     return found is not None
 
 
 class Connection(H11Protocol):
-    """uvicorn's own, with a clock on the head of each request."""
+    """uvicorn's own, with a clock on the head of each request, and one on the reading of its answer."""
 
     def __init__(self, all: Connections, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.all, self.peer = all, ""
         self._clock: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
+        self._unread = 0
 
     @property
-    def unfinished(self) -> bool:
-        """Whether more of a request must come before anything can be done."""
-        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+    def waits(self) -> bool:
+        """Whether its client must send more of a request, or take more of an answer, before anything can be done."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY) or self._reading is not None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # what the kernel does not take at once, the client has yet to read
         self.peer = self.client[0] if self.client else ""
         if self.all.enter(self):
             self._wind()
@@ -99,8 +106,17 @@ class Connection(H11Protocol):
         else:
             self._stop()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unwatch()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
+        self._unwatch()
         self.all.leave(self)
         super().connection_lost(exc)
 
@@ -108,7 +124,10 @@ class Connection(H11Protocol):
         """Cuts it off."""
         self._stop()
         self.all.leave(self)
-        if not self.transport.is_closing():
+        if self.transport.get_write_buffer_size():  # closing would wait until it is read, here or in the kernel
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+            self.transport.abort()
+        elif not self.transport.is_closing():
             if self.conn.their_state is h11.IDLE and self.cycle is None:
                 self.transport.write(LATE)
             self.transport.close()
@@ -121,6 +140,21 @@ class Connection(H11Protocol):
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None
+
+    def _watch(self) -> None:
+        self._unread = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(self.all.read_seconds, self._look)
+
+    def _look(self) -> None:
+        if self.transport.get_write_buffer_size() < self._unread:
+            self._watch()
+        else:
+            self.late()
+
+    def _unwatch(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
 
 def _files() -> int:

@@ -54,13 +54,18 @@ def work(file: BinaryIO, task: str, pixels: int, **options: Any) -> tuple[dict[s
     """What is answered. Tasks:
 
     thumbnail (size): a JPEG.
-    pixels (side): the picture as `decode` gives it: {"size": [width, height]}, and RGB.
+    pixels (side, view): the picture as `decode` gives it, or the square that a view makes of it, which is small however
+        large the picture was: {"size": [width, height]}, and RGB.
     browser: {"media_type"} of a file that browsers show, or a JPEG.
     """
     if task == "thumbnail":
         return {}, jpeg(thumbnail(file, options["size"], pixels), quality=82)
     if task == "pixels":
         image = decode(file, options["side"], max_pixels=pixels)
+        if options["view"] is not None:
+            from vsekit.data.views import resized, view_settings
+
+            image = Image.fromarray(resized(image, view_settings(options["view"])))
         return {"size": image.size}, image.tobytes()
     with open_picture(file, max_pixels=pixels) as image:
         if (media_type := SHOWN.get(image.format or "")) is not None:

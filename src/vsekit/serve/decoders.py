@@ -14,9 +14,10 @@ from typing import IO, Any, BinaryIO
 from PIL import Image
 
 from vsekit.data.decoding import PictureError
+from vsekit.data.views import ViewSettings
 
 WORKERS = 2
-SECONDS = 60.0  # for one picture
+SECONDS = 20.0  # for one picture
 BYTES_A_PIXEL, ROOM = 16, 2**30  # memory of one process: for the largest picture, and for what it is itself
 PIECE = 2**20
 
@@ -38,9 +39,10 @@ class Decoders:
         """A JPEG of the upright picture, its longer side at most `size`."""
         return self._ask(file, {"task": "thumbnail", "size": size})[1]
 
-    def picture(self, file: BinaryIO, side: int | None) -> Image.Image:
-        """What `vsekit.data.decoding.decode` gives."""
-        answer, content = self._ask(file, {"task": "pixels", "side": side})
+    def picture(self, file: BinaryIO, side: int | None, view: ViewSettings | None = None) -> Image.Image:
+        """What `vsekit.data.decoding.decode` gives; with a view, the square that it makes of that."""
+        square = None if view is None else view.model_dump(mode="json")
+        answer, content = self._ask(file, {"task": "pixels", "side": side, "view": square})
         return Image.frombuffer("RGB", tuple(answer["size"]), content)
 
     def for_browser(self, file: BinaryIO) -> tuple[str, bytes]:
@@ -56,15 +58,18 @@ class Decoders:
                     worker = self._idle.pop() if self._idle and not fresh else None
                 if worker is None and not fresh:
                     continue
+                worker = worker or self._started()
                 # Errors of the two kinds are those of a pipe that has ended.
-                with _limited(worker or self._started()) as worker, suppress(OSError, ValueError):
+                with _limited(worker) as late, suppress(OSError, ValueError):
                     answer, content = _exchange(worker, file, {**asked, "pixels": self.pixels})
                     if not answer["last"]:
                         self._keep(worker)
                     if "reason" in answer:
                         raise PictureError(answer["reason"], answer["kind"])
                     return answer, content
-            raise PictureError("its decoder crashed, or took too long", "broken")
+                if late.is_set():
+                    raise PictureError(f"it took longer than {SECONDS:g} seconds to decode", "broken")
+            raise PictureError("its decoder crashed", "broken")
 
     def _started(self) -> subprocess.Popen[bytes]:
         allow = BYTES_A_PIXEL * self.pixels + ROOM
@@ -93,13 +98,19 @@ class Decoders:
 
 
 @contextmanager
-def _limited(worker: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Kills a process that takes too long."""
-    clock = threading.Timer(SECONDS, worker.kill)
+def _limited(worker: subprocess.Popen[bytes]) -> Iterator[threading.Event]:
+    """Kills a process that takes too long, and tells that it did."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        worker.kill()
+
+    clock = threading.Timer(SECONDS, end)
     clock.daemon = True
     clock.start()
     try:
-        yield worker
+        yield late
     finally:
         clock.cancel()
 

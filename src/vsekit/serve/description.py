@@ -29,8 +29,11 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def describe(app: FastAPI, limits: Limits) -> None:
-    """Adds, for generated clients, what `Gate` and `limits` ask for to what FastAPI knows of the app."""
+def describe(app: FastAPI, limits: Limits, *, token: bool) -> None:
+    """Adds, for generated clients, what `Gate` and `limits` ask for to what FastAPI knows of the app.
+
+    token: whether there is one.
+    """
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -43,7 +46,7 @@ def describe(app: FastAPI, limits: Limits) -> None:
             for path, operations in described["paths"].items():
                 for operation in operations.values():
                     if (path.startswith("/api/") and path != "/api/session") or path == "/metrics":
-                        operation["security"] = [{}, {"token": []}, {"session": []}]
+                        operation["security"] = [*([] if token else [{}]), {"token": []}, {"session": []}]
                     for parameter in operation.get("parameters", []):
                         _limit({parameter["name"]: parameter["schema"]}, limits)
             for schema in described["components"]["schemas"].values():

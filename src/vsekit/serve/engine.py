@@ -1,4 +1,5 @@
-"""The searcher at work for many: one thread that encodes and searches, and a few that read files.
+"""The searcher at work for many: one thread that encodes and searches, a few that read the store and files, and others that
+wait for decoders, so that pictures that take long to decode hold up nothing else: uploads one, pictures to show a few.
 
 The index may change under it. Every `WATCH_SECONDS`, and when somebody asks whether it is ready, the engine looks whether the
 index is still there, is still the same one, and judges scores as before; else it goes on with what is there now. Who was
@@ -49,6 +50,8 @@ class Engine:
         self._load, self._failed, self._ready = load, failed, metrics.ready
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="encoder")
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="reader")
+        self._uploads = ThreadPoolExecutor(1, thread_name_prefix="upload")
+        self._shown = ThreadPoolExecutor(4, thread_name_prefix="shown")
         self._searcher: Searcher | None = None
         self._identity = ""
         self._away: str | None = None  # why the index can't be asked
@@ -167,11 +170,19 @@ class Engine:
         """In one of the threads that read files and the store."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, work, *arguments)
 
+    async def upload(self, work: Callable[..., T], *arguments: Any) -> T:
+        """In the thread that has uploads decoded: one at a time, so that a decoder is left for what is shown."""
+        return await asyncio.get_running_loop().run_in_executor(self._uploads, work, *arguments)
+
+    async def show(self, work: Callable[..., T], *arguments: Any) -> T:
+        """In one of the threads that have indexed pictures decoded."""
+        return await asyncio.get_running_loop().run_in_executor(self._shown, work, *arguments)
+
     def close(self) -> None:
         """After the last answer."""
         if self._watcher is not None:
             self._watcher.cancel()
-        self._encoder.shutdown(cancel_futures=True)
-        self._readers.shutdown(cancel_futures=True)
+        for executor in (self._encoder, self._readers, self._uploads, self._shown):
+            executor.shutdown(cancel_futures=True)
         for store in [*self._retired, *([self._searcher.store] if self._searcher is not None else [])]:
             store.close()

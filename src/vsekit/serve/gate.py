@@ -66,7 +66,7 @@ class Gate:
         self._bearer = token.encode() if token else None
         self._sessions = sessions
         self._buckets = TokenBuckets(limits.rate, limits.burst) if limits.rate else None
-        self._in_flight = self._arriving = 0
+        self._in_flight = self._waiting = 0  # of those in flight, the ones that wait for their client
         metrics.in_flight.set_function(lambda: self._in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,7 +83,11 @@ class Gate:
                 for name, value in HEADERS.items():
                     headers[name] = value
                 headers.setdefault("Cache-Control", "no-store")
-            await send(message)
+            self._waiting += 1
+            try:
+                await send(message)
+            finally:
+                self._waiting -= 1
 
         self._in_flight += 1
         try:
@@ -115,8 +119,8 @@ class Gate:
             return problem(421, "this server is not known by that name", "Name it with vse serve --allow-host.")
         if scope["method"] not in SAFE and _from_elsewhere(headers):
             return problem(403, "another site may not ask this", "Use the server's own page, or a program.")
-        # Who still sends its request holds nobody else up.
-        if self._in_flight - self._arriving > self.limits.concurrent:
+        # Who still sends its request, or reads its answer, holds nobody else up.
+        if self._in_flight - self._waiting > self.limits.concurrent:
             return busy()
         if self._buckets and path.startswith("/api/"):
             client = scope["client"][0] if scope.get("client") else ""
@@ -154,14 +158,14 @@ class Gate:
             nonlocal got, ended
             if ended:
                 return await receive()
-            self._arriving += 1
+            self._waiting += 1
             try:
                 async with asyncio.timeout_at(start + self.limits.body_seconds + got / SLOWEST):
                     message = await receive()
             except TimeoutError:
                 raise ProblemError(408, "the rest of the request did not come", "Send it in one go.") from None
             finally:
-                self._arriving -= 1
+                self._waiting -= 1
             got += len(message.get("body", b""))
             ended = not message.get("more_body", False)
             if got > limit:

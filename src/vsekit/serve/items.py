@@ -45,13 +45,13 @@ def add_items(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders) 
         request: Request,
         id: str,
         size: Annotated[int, Query(ge=1, le=1024, description="Of the longer side, in pixels.")] = 256,
-        v: Annotated[str | None, Query(description="As in the address that hits carry: lets browsers keep it.")] = None,
+        v: Annotated[str, Query(description="As in the address that hits carry: lets browsers keep it.")] = "",
     ) -> Response:
         def make() -> tuple[dict[str, str], bytes]:
             opened = open_item(engine, id)
             return _cache_headers(opened, v, f"{size}"), thumbnails.get(opened, size)
 
-        headers, made = await engine.read(make)
+        headers, made = await engine.show(make)
         return cached(request, headers) or Response(made, media_type="image/jpeg", headers=headers)
 
     @app.get(
@@ -65,12 +65,12 @@ def add_items(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders) 
         },
         summary="The picture's file; as JPEG where browsers can't show it",
     )
-    async def picture(request: Request, id: str, v: str | None = None) -> Response:
+    async def picture(request: Request, id: str, v: str = "") -> Response:
         def make() -> tuple[dict[str, str], BinaryIO | bytes, str]:
             opened = open_item(engine, id)
             return _cache_headers(opened, v, "picture"), *pictures.for_browser(opened.file, decoders)
 
-        headers, content, media_type = await engine.read(make)
+        headers, content, media_type = await engine.show(make)
         if isinstance(content, bytes):
             return cached(request, headers) or Response(content, media_type=media_type, headers=headers)
         if (known := cached(request, headers)) is not None:
@@ -94,7 +94,7 @@ def add_items(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders) 
             opened, name = open_item(engine, id), shapes.name_of(known_item(engine, id))
             return pictures.as_indexed(opened, decoders), name
 
-        content, name = await engine.read(make)
+        content, name = await engine.show(make)
         saved = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
         return StreamingResponse(
             pieces(engine, content), media_type="application/octet-stream", headers={"Content-Disposition": saved}
@@ -115,7 +115,7 @@ def open_item(engine: Engine, id: str) -> pictures.Opened:
     return pictures.open_indexed(item, engine.roots)
 
 
-def _cache_headers(opened: pictures.Opened, v: str | None, what: str) -> dict[str, str]:
+def _cache_headers(opened: pictures.Opened, v: str, what: str) -> dict[str, str]:
     """For ever at the address that names the content; else to be asked for again."""
     return {
         "ETag": f'"{opened.version}-{what}"',

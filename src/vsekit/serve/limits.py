@@ -25,6 +25,7 @@ class Limits(Settings):
     top: int = Field(default=500, ge=1, description="Hits in one answer.")
     depth: int = Field(default=20_000, ge=1, description="How far down the ranking one may page: offset + top.")
     query_chars: int = Field(default=1000, ge=1, description="Characters of a query.")
+    why_words: int = Field(default=64, ge=1, description="Words of a query whose weights are asked for: each is tried.")
     rerank: int = Field(default=200, ge=0, description="Hits that one query may have read again.")
     concurrent: int = Field(default=256, ge=1, description="Requests worked on at a time; further ones are sent away.")
     batch: int = Field(default=64, ge=1, description="Queries encoded in one call.")
@@ -32,6 +33,7 @@ class Limits(Settings):
     body_seconds: float = Field(
         default=30, gt=0, description="For the body of a request, and a second more for every 16 KiB that came."
     )
+    read_seconds: float = Field(default=60, gt=0, description="In which a client must take some of its answer.")
     connections: int = Field(default=2000, ge=1, description="Open at a time; as many as the process may have files.")
     connections_per_client: int = Field(
         default=128, ge=1, description="Of those, from one address; not counted behind a proxy."

@@ -103,6 +103,7 @@ def serve(
         uvicorn.Config(
             app,
             http=Connections(limits, shared=behind_proxy).protocol,  # type: ignore[arg-type]  # called like the class
+            ws="none",  # a connection that becomes one would no longer be counted
             log_config=None,
             access_log=False,
             proxy_headers=behind_proxy,
