@@ -2,6 +2,7 @@
 
 VSEKIT_ATTACK_SEED   another seed, another attack; 0 unless given. Printed with every failure.
 VSEKIT_ATTACK_TIMES  so many times as much as in `make test-all`.
+VSEKIT_ATTACK_COUNT  instead: so many in all, shared by the tests of a file.
 VSEKIT_ATTACK_OUT    the folder of the counts, one JSON file a test; .attack unless given.
 """
 
@@ -30,8 +31,10 @@ class Attack:
         self.tried: Counter[str] = Counter()
         self.failures: list[str] = []
 
-    def some(self, count: int) -> int:
-        return max(1, round(count * self.times))
+    def some(self, count: int, of: int = 1) -> int:
+        """How many to try. count: in `make test-all`. of: so many tests share VSEKIT_ATTACK_COUNT."""
+        whole = os.environ.get("VSEKIT_ATTACK_COUNT")
+        return -(-int(whole) // of) if whole else max(1, round(count * self.times))
 
     def failed(self, what: str) -> None:
         self.failures.append(what)
