@@ -1,10 +1,10 @@
-# make demo | test | test-all | lint | mutants | bench | study | install | clean
+# make demo | test | test-all | lint | mutants | soak | bench | study | install | clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-all lint mutants bench study clean
+.PHONY: install demo test test-all lint mutants soak bench study clean
 
 install: $(STAMP)
 
@@ -30,11 +30,16 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.weaknesses
 
 # A random sample of small faults, each put to the tests that reach it; under an hour on two cores, and it can be stopped
 # and started again. make mutants COUNT=50 SEED=1 ONLY=training/ for some of them.
 mutants: install
 	$(BIN)/python -m tools.mutants $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+
+# Mixed traffic on a server while its index is written; prints errors and how memory grows. make soak MINUTES=60 SEED=1
+soak: install
+	$(BIN)/python -m tools.soak --write $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 bench: install
 	$(BIN)/python -m benchmarks
