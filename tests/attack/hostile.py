@@ -34,6 +34,20 @@ def jpeg_that_says(width: int, height: int) -> bytes:
     return bytes(made)
 
 
+def webp_that_says(width: int, height: int) -> bytes:
+    made = bytearray(encoded(Image.new("RGB", (16, 16)), "WEBP", lossless=True))
+    at = made.index(b"VP8L") + 9  # behind the chunk's size and a signature: 14 bits each
+    made[at : at + 4] = struct.pack("<I", (width - 1) | (height - 1) << 14 | made[at + 3] >> 4 << 28)
+    return bytes(made)
+
+
+def heic_that_says(width: int, height: int) -> bytes:
+    made = bytearray(encoded(Image.new("RGB", (64, 64)), "HEIF"))
+    at = made.index(b"ispe") + 8
+    made[at : at + 8] = struct.pack(">II", width, height)
+    return bytes(made)
+
+
 def scans(side: int, count: int) -> bytes:
     """A progressive JPEG whose last scan comes again and again: the decoder goes through the whole picture each time."""
     made = encoded(Image.new("L", (side, side)), "JPEG", progressive=True, quality=5)
@@ -41,7 +55,7 @@ def scans(side: int, count: int) -> bytes:
 
 
 def _frames(kind: str, count: int) -> bytes:
-    frames = [Image.new("RGB", (200, 200), (i % 256, i // 256, 0)) for i in range(count)]
+    frames = [Image.new("L", (40, 40), i % 256) for i in range(count)]
     return encoded(frames[0], kind, save_all=True, append_images=frames[1:])
 
 
@@ -62,7 +76,8 @@ def pictures() -> dict[str, bytes]:
         "png with 200 texts of 1 MB": _small(
             b"".join(_chunk(b"iTXt", b"%d\0\1\0\0\0" % i + zlib.compress(b"\0" * 10**6)) for i in range(200))
         ),
-        "webp of 100 megapixels": encoded(large, "WEBP", lossless=True, method=0),
+        "webp that says 100 megapixels": webp_that_says(9999, 9999),
+        "webp that says 268 megapixels": webp_that_says(16384, 16384),
         "webp of 200 pictures": _frames("WEBP", 200),
         "gif of 4 gigapixels": gif(65535, 65535),
         "gif of 100 megapixels": gif(9999, 9999),
@@ -80,19 +95,21 @@ def pictures() -> dict[str, bytes]:
         + struct.pack("<IiiHHIIiiII", 40, 9999, 9999, 1, 24, 0, 0, 0, 0, 0, 0),
         "ppm that says 100 megapixels": b"P6 9999 9999 255\n" + b"\0" * 100,
         "ppm with a number of a million digits": b"P3 " + b"9" * 10**6,
-        "jpeg 2000 of 16 megapixels": encoded(Image.new("L", (4000, 4000)), "JPEG2000"),
         "postscript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n{loop} exec\n",
         "svg": b"<svg xmlns='http://www.w3.org/2000/svg'/>",
     }
     if reads_heic():
-        found["heic of 36 megapixels"] = encoded(Image.new("RGB", (6000, 6000)), "HEIF", quality=10)
+        found["heic that says 4 gigapixels"] = heic_that_says(65535, 65535)
+        found["heic that says 100 megapixels"] = heic_that_says(9999, 9999)
     return found
 
 
 #: What unfolds too far, or is no picture at all. The others may be read.
 REFUSED = {
-    "png of 900 megapixels", "png of 4 exapixels", "png of nothing", "webp of 100 megapixels", "gif of 4 gigapixels",
+    "png of 900 megapixels", "png of 4 exapixels", "png of nothing", "webp that says 100 megapixels",
+    "webp that says 268 megapixels", "gif of 4 gigapixels",
     "gif of 100 megapixels", "tiff of 100 megapixels", "tiff that goes round in circles", "tiff of 65535 tags",
     "jpeg that says 4 gigapixels", "jpeg that says 100 megapixels", "bmp that says 100 megapixels",
     "ppm that says 100 megapixels", "ppm with a number of a million digits", "postscript", "svg",
+    "heic that says 4 gigapixels", "heic that says 100 megapixels",
 }  # fmt: skip
