@@ -35,15 +35,20 @@ def client() -> Iterator[httpx.Client]:
     assert process.communicate()[1] == ""
 
 
+@pytest.fixture(scope="module")
+def pictures() -> dict[str, bytes]:
+    return hostile.pictures()
+
+
 def plain(client: httpx.Client) -> list[str]:
     answer = client.post(SENT, files={"file": every_kind()["rgb.jpg"]}, data={"top": "5"})
     assert answer.status_code == 200, answer.text
     return [hit["id"] for hit in answer.json()["hits"]]
 
 
-def test_hostile_pictures(client: httpx.Client, attack: Attack) -> None:
+def test_hostile_pictures(client: httpx.Client, pictures: dict[str, bytes], attack: Attack) -> None:
     before = plain(client)
-    for name, data in hostile.pictures().items():
+    for name, data in pictures.items():
         answer = client.post(SENT, files={"file": data})
         attack.tried["read" if answer.status_code == 200 else "refused"] += 1
         allowed = (413, 415) if name in hostile.REFUSED else (200, 413, 415)
@@ -73,10 +78,10 @@ def test_damaged_pictures(client: httpx.Client, attack: Attack) -> None:
     attack.close()
 
 
-def test_hostile_folder(attack: Attack, tmp_path: Path) -> None:
+def test_hostile_folder(pictures: dict[str, bytes], attack: Attack, tmp_path: Path) -> None:
     kept = every_kind()["rgb.jpg"]
     (tmp_path / "good.jpg").write_bytes(kept)
-    for name, data in hostile.pictures().items():
+    for name, data in pictures.items():
         suffix = {"jpeg": "jpg", "heic": "heic", "tiff": "tif"}.get(name.split()[0], name.split()[0])
         (tmp_path / f"{name}.{suffix}").write_bytes(data)
     torch.manual_seed(0)
