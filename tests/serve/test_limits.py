@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vsekit.serve.limits import TokenBuckets
+from vsekit.serve.limits import TokenBuckets, client_of
 
 STEPS = st.lists(st.tuples(st.floats(0, 3), st.floats(0.05, 2)), min_size=1, max_size=60)
 
@@ -79,3 +80,20 @@ def test_a_clock_that_goes_back_takes_nothing_away() -> None:
     buckets.wait("a")
     clock.now -= 50
     assert buckets.wait("a") == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "client"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::ffff", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::ffff", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+        ("testclient", "testclient"),
+    ],
+)
+def test_a_client_does_not_become_many_by_choosing_addresses(address: str, client: str) -> None:
+    assert client_of(address) == client

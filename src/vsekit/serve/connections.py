@@ -22,7 +22,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from vsekit.serve.limits import Limits
+from vsekit.serve.limits import Limits, client_of
 
 #: Files the process needs for anything but connections.
 OTHER_FILES = 256
@@ -90,7 +90,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=0)  # what the kernel does not take at once, the client has yet to read
-        self.peer = self.client[0] if self.client else ""
+        self.peer = client_of(self.client[0]) if self.client else ""
         if self.all.enter(self):
             self._wind()
         else:

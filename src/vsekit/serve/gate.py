@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vsekit.serve.limits import Limits, TokenBuckets
+from vsekit.serve.limits import Limits, TokenBuckets, client_of
 from vsekit.serve.metrics import Metrics
 from vsekit.serve.problems import ProblemError, busy, problem
 from vsekit.serve.sessions import Sessions
@@ -123,7 +123,7 @@ class Gate:
         if self._in_flight - self._waiting > self.limits.concurrent:
             return busy()
         if self._buckets and path.startswith("/api/"):
-            client = scope["client"][0] if scope.get("client") else ""
+            client = client_of(scope["client"][0]) if scope.get("client") else ""
             wait = self._buckets.wait(client, THUMBNAIL_COST if path.endswith("/thumbnail") else 1.0)
             if wait:
                 retry = {"Retry-After": str(math.ceil(wait))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -41,6 +42,17 @@ class Limits(Settings):
     archive_pictures: int = Field(default=1000, ge=1, description="Pictures in one archive.")
     archive_bytes: int = Field(default=4 * 2**30, ge=1, description="Of the files in one archive.")
     thumbnail_bytes: int = Field(default=64 * 2**20, ge=0, description="Memory that thumbnails are kept in.")
+
+
+def client_of(address: str) -> str:
+    """Whom an address stands for: of IPv6 its network of 64 bits, in which one client has all addresses to choose from."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:  # of a socket that is no network's
+        return address
+    if ip.version == 4:
+        return address
+    return str(ip.ipv4_mapped or ipaddress.ip_network((ip, 64), strict=False))
 
 
 class TokenBuckets:
