@@ -179,6 +179,13 @@ def test_what_is_no_whole_number_is_refused(wrong: dict[str, Any], client: httpx
     assert next(iter(wrong)) in answer.json()["error"]
 
 
+@pytest.mark.parametrize("wrong", [0, 1, "true", "yes"])
+def test_what_is_neither_true_nor_false_is_refused(wrong: object, client: httpx.Client) -> None:
+    assert "stack" in client.post("/api/search", json={"query": "red", "stack": wrong}).json()["error"]
+    body = {"ids": ["p000001"], "favourite": wrong}
+    assert "favourite" in client.post("/api/marks", json=body).json()["error"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [

@@ -51,7 +51,7 @@ def add_archive(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders
         responses={200: {"content": {"application/zip": {}}, "description": "A ZIP."}, **problems(404, 413, 422)},
         summary="The files of pictures as one ZIP; a form, so that browsers save it as it comes",
     )
-    async def archive(ids: Annotated[str, Form(description="With commas between them.")]) -> Response:
+    async def archive(ids: Annotated[str, Form(min_length=1, description="With commas between them.")]) -> Response:
         wanted = [id for id in dict.fromkeys(ids.split(",")) if id]
         if not wanted or len(wanted) > limits.archive_pictures:
             most = f"at least 1 and at most {limits.archive_pictures:,}"

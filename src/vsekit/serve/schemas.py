@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 
@@ -19,6 +19,9 @@ def _number(value: Any) -> Any:
 TOP = 60
 Whole = Annotated[int, BeforeValidator(_number)]
 Meta = dict[str, str | int | float | bool]
+#: A name and how often it is there; described without prefixItems, which few generators of clients know.
+_COUNTED = {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 2, "maxItems": 2}
+Counted = Annotated[tuple[str, int], WithJsonSchema(_COUNTED)]
 
 
 class ItemOut(BaseModel):
@@ -62,7 +65,9 @@ class SearchIn(Asked):
     kind: Literal["image", "caption"] = "image"
     filter: str | None = Field(default=None, max_length=2000)
     rerank: Whole = Field(default=0, ge=0, description="How many of the best the re-ranking model reads again.")
-    stack: bool = Field(default=False, description="Whether to say which hits are copies, or shots of one moment.")
+    stack: StrictBool = Field(
+        default=False, description="Whether to say which hits are copies, or shots of one moment."
+    )
 
 
 class Timing(BaseModel):
@@ -92,8 +97,8 @@ class ItemsOut(BaseModel):
 class FacetsOut(BaseModel):
     """How many pictures there are: months ("2021-07", the newest first), folders (paths with "/")."""
 
-    months: list[tuple[str, int]] = []
-    folders: list[tuple[str, int]] = []
+    months: list[Counted] = []
+    folders: list[Counted] = []
 
 
 class PlaceOut(BaseModel):
@@ -109,8 +114,8 @@ class MarksIn(Asked):
     """What to say of pictures; what is left out stays as it is."""
 
     ids: list[str] = Field(min_length=1, max_length=1000)
-    favourite: bool | None = None
-    hidden: bool | None = None
+    favourite: StrictBool | None = None
+    hidden: StrictBool | None = None
 
 
 class MarksOut(BaseModel):
