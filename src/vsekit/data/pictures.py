@@ -73,9 +73,12 @@ class PictureLoader:
         self._cache = np.empty((len(pictures), side, side, 3), np.uint8) if cache else None
         self._cached = np.zeros(len(pictures), bool)
 
-    def load(self, indices: np.ndarray, rng: np.random.Generator) -> Loaded:
-        """The views of the pictures at `indices`; `rng` draws the crops of RC, in the order of `indices`."""
-        return self._finish(self._start(indices, rng))
+    def load(self, indices: np.ndarray, rng: np.random.Generator, only: slice = slice(None)) -> Loaded:
+        """The views of the pictures at `indices`; `rng` draws the crops of RC, in the order of `indices`.
+
+        only: show these of them; crops are drawn for all.
+        """
+        return self._finish(self._start(indices, rng, only))
 
     def prefetch(self, batches: Iterable[tuple[np.ndarray, np.random.Generator]]) -> Iterator[Loaded]:
         """`load` of each batch in turn, while the next ones are decoded in the background.
@@ -91,8 +94,9 @@ class PictureLoader:
         while started:
             yield self._finish(started.popleft())
 
-    def _start(self, indices: np.ndarray, rng: np.random.Generator) -> _Started:
-        crops = [[crop for _ in range(self._draws) for crop in chosen_crops(self.view, rng)] for _ in indices]
+    def _start(self, indices: np.ndarray, rng: np.random.Generator, only: slice = slice(None)) -> _Started:
+        crops = [[crop for _ in range(self._draws) for crop in chosen_crops(self.view, rng)] for _ in indices][only]
+        indices = indices[only]
         side, views = self.view.pixels, self.view.count * self._draws
         pixels = np.empty((len(indices), views, side, side, 3), np.uint8)
         shown = np.array(indices, dtype=np.int64)

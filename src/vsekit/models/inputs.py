@@ -33,8 +33,13 @@ class ImageInputs(Protocol):
         """Reason by id, of the pictures found unreadable so far."""
         ...
 
-    def load(self, pictures: np.ndarray, rng: np.random.Generator) -> tuple[Tensor | Sets, np.ndarray]:
-        """(B,) picture numbers → what the tower reads, and the numbers of the pictures shown."""
+    def load(
+        self, pictures: np.ndarray, rng: np.random.Generator, only: slice = slice(None)
+    ) -> tuple[Tensor | Sets, np.ndarray]:
+        """(B,) picture numbers → what the tower reads, and the numbers of the pictures shown.
+
+        only: load these of them; `rng` draws for all, so that shares of a batch are those of the whole.
+        """
         ...
 
 
@@ -79,13 +84,15 @@ class FeatureInputs:
             self.lengths = None if self.lengths is None else np.asarray(self.lengths[self.rows])
             self.rows = np.arange(len(self.rows))
 
-    def load(self, pictures: np.ndarray, rng: np.random.Generator) -> tuple[Sets, np.ndarray]:
-        shown = self.shown[pictures]
+    def load(
+        self, pictures: np.ndarray, rng: np.random.Generator, only: slice = slice(None)
+    ) -> tuple[Sets, np.ndarray]:
+        shown = self.shown[pictures[only]]
         rows = self.rows[shown]
         vectors = torch.from_numpy(np.asarray(self.features[rows], dtype=np.float32))
         if self.draws:
-            crop = torch.from_numpy(rng.integers(vectors.shape[1], size=len(pictures)))
-            vectors = vectors[torch.arange(len(pictures)), crop]
+            crop = torch.from_numpy(rng.integers(vectors.shape[1], size=len(pictures))[only])
+            vectors = vectors[torch.arange(len(rows)), crop]
         elif self.views and not self.keep_views:
             vectors = vectors.mean(1)
         kept = self.views and self.keep_views and not self.draws
@@ -126,8 +133,10 @@ class PixelInputs:
     def broken(self) -> dict[str, str]:
         return self.loader.broken
 
-    def load(self, pictures: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, np.ndarray]:
-        loaded = self.loader.load(pictures, rng)
+    def load(
+        self, pictures: np.ndarray, rng: np.random.Generator, only: slice = slice(None)
+    ) -> tuple[Tensor, np.ndarray]:
+        loaded = self.loader.load(pictures, rng, only)
         return normalised(loaded.pixels, self.mean, self.std), loaded.shown
 
 
