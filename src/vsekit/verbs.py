@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from vsekit.errors import UserError
 from vsekit.progress import QUIET, Progress
 
 if TYPE_CHECKING:
@@ -103,9 +104,18 @@ def train(
     from vsekit.recipes.tune import names_a_model, tuning
     from vsekit.report.run import write_run_report
     from vsekit.training.loop import train as run
+    from vsekit.training.world import join
 
+    world = join()
+    progress = progress if world.leads else QUIET
     started, out = time.monotonic(), Path(out)
     several = recipe is None or read_members(Path(recipe)) is not None
+    if several and not world.alone:
+        raise UserError(
+            "several models are trained one after another, in one process",
+            field="RECIPE",
+            remedy="Give a recipe of one model to several processes, or leave --devices out.",
+        )
     tuned = recipe is not None and names_a_model(str(recipe))
     settings = None if several else (tuning if tuned else load_settings)(str(recipe), list(sets))
     source: dict[str, Any] = {"recipe": None if recipe is None else str(recipe), "data": None, "features": None}
@@ -118,7 +128,7 @@ def train(
         pairs = reading.pairs(*(_splits(settings) if settings and reading.features else ()), clean=clean)
         store = reading.store
         source |= {"data": str(reading.data), "features": str(reading.features) if reading.features else None}
-        if resume or not out.exists():
+        if world.leads and (resume or not out.exists()):
             clean.write(out)
     texts = None if text_features is None else Path(text_features)
     more: dict[str, Any] = {"source": source, "text_features": texts, "resume": resume, "progress": progress, **options}
@@ -132,7 +142,7 @@ def train(
         deadline = None if minutes is None else started + 60 * minutes
         end = run(settings, pairs, out, deadline=deadline, **more)
         measured, val = out, settings.data.val
-    if report and not (out / "report.html").is_file():
+    if report and world.leads and not (out / "report.html").is_file():
         write_run_report(measured, pairs.split(val), out / "report.html", store=store, progress=progress)
     return end
 

@@ -5,6 +5,7 @@ Results go to stdout (`--json` for machines), progress and messages to stderr. A
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -39,6 +40,11 @@ def _options(
     pass
 
 
+def _rank() -> str:
+    """Which of several processes this is, where it is one that torchrun started."""
+    return f", rank {os.environ['RANK']}" if os.environ.get("WORLD_SIZE", "1") != "1" and "RANK" in os.environ else ""
+
+
 def main() -> None:
     """Entry point of `vse`."""
     threads.wait_passively()
@@ -66,7 +72,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        typer.echo(f"vse: {error}", err=True)
+        typer.echo(f"vse{_rank()}: {error}", err=True)
         sys.exit(2)
     except OSError as error:
         if isinstance(error, BrokenPipeError):

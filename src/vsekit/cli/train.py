@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +31,20 @@ class MachineOptions:
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard files.")] = False
 
 
+@dataclass(frozen=True)
+class ProcessOptions:
+    """Over how many processes a run is spread; see `training.launch`."""
+
+    devices: Annotated[int, typer.Option("--devices", min=1, help="Processes on this machine, one a device.")] = 1
+    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Machines; start the same command on each.")] = 1
+    rendezvous: Annotated[
+        str | None, typer.Option("--rendezvous", help="HOST:PORT of one of several machines, where all meet.")
+    ] = None
+    max_restarts: Annotated[
+        int, typer.Option("--max-restarts", min=0, help="How often to go on by itself after losing a process.")
+    ] = 0
+
+
 @app.command(
     epilog=examples(
         "vse train --data catalogue.csv --out runs/catalogue --minutes 20",
@@ -38,6 +53,7 @@ class MachineOptions:
         "vse train scenes:scan --data scenes --out runs/scan --set stages.main.epochs=5",
         "vse train my.yaml --data catalogue.csv --columns caption=title --out runs/catalogue",
         "vse train my.yaml --data catalogue.csv --out runs/catalogue --resume",
+        "vse train my.yaml --data catalogue.csv --out runs/catalogue --devices 2 --max-restarts 3",
     ),
 )
 @grouped
@@ -45,6 +61,7 @@ def train(
     data: DataPath,
     out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
     machine: MachineOptions,
+    processes: ProcessOptions,
     reading: ReadingOptions,
     output: OutputOptions,
     recipe: Annotated[
@@ -74,7 +91,10 @@ def train(
     The run folder can be resumed, evaluated and used.
     """
     from vsekit import verbs
+    from vsekit.training import launch, world
 
+    if launch.wanted(processes.devices, processes.nodes):
+        sys.exit(launch.launch(sys.argv[1:], **vars(processes)))
     end = verbs.train(
         recipe,
         replace(reading.of(data), strict=strict),
@@ -86,6 +106,8 @@ def train(
         progress=output.progress,
         **vars(machine),
     )
+    if not world.leads():
+        return
     if output.json:
         print_json(end)
     elif "members" in end:

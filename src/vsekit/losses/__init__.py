@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, OfflineScores, Teaching
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, OfflineScores, Shards, Teaching
 from vsekit.parts import OneOf
 
 #: The files of the folder; a new loss is one more line.
@@ -26,4 +26,14 @@ LOSSES = [
 ]
 LossSettings = Annotated[LossPart, OneOf(LossPart, __name__, "losses", LOSSES)]
 
-__all__ = ["LOSSES", "Loss", "LossContext", "LossInputs", "LossPart", "LossSettings", "OfflineScores", "Teaching"]
+__all__ = [
+    "LOSSES",
+    "Loss",
+    "LossContext",
+    "LossInputs",
+    "LossPart",
+    "LossSettings",
+    "OfflineScores",
+    "Shards",
+    "Teaching",
+]

@@ -73,18 +73,38 @@ class LossInputs:
 
 
 @dataclass(frozen=True)
+class Shards:
+    """Of a loss that several processes compute together: which rows of its parameters are this process's.
+
+    Every process computes the loss of the whole batch, so a loss need not know of this. One with a parameter that grows
+    with the collection may keep only some rows of it (`Loss.sharded_parameters`).
+
+    gather: (b, …) → (B, …), the rows of all processes in the order of ranks; gradients flow back to their process.
+    """
+
+    rank: int
+    size: int
+    gather: Callable[[Tensor], Tensor]
+
+    def rows(self, total: int) -> slice:
+        return slice(total * self.rank // self.size, total * (self.rank + 1) // self.size)
+
+
+@dataclass(frozen=True)
 class LossContext:
     """What a loss may need to build itself.
 
     n_groups: groups in the training set (the classes of the instance loss); dim: embedding size D.
     group_classes: (n_groups,) int64, the pseudo-category of each group, when the loss asks for `categories`.
     teacher_dim: E, the size of the teacher's vectors, where the stage has one.
+    shards: where several processes compute the loss together.
     """
 
     n_groups: int
     dim: int
     group_classes: Tensor | None = None
     teacher_dim: int | None = None
+    shards: Shards | None = None
 
 
 class Loss(nn.Module):
@@ -98,6 +118,7 @@ class Loss(nn.Module):
     sparse_parameters: those whose gradients are sparse, so that a step costs only the rows in use. They need an
         optimiser of their own that takes such gradients (`torch.optim.SparseAdam`, or SGD without momentum and weight
         decay), and must be left out of gradient clipping.
+    sharded: names of its own parameters of which this process has only its `Shards.rows`.
     plateau: the value the loss sits at when the model has collapsed (all embeddings equal), given the batch size;
         None where there is no such value. The loop watches for it.
     """
@@ -106,12 +127,17 @@ class Loss(nn.Module):
     needs_vectors: bool = False
     needs_teacher: bool = False
     needs_symmetric: bool = False
+    sharded: tuple[str, ...] = ()
 
     def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Any]]:
         raise NotImplementedError
 
     def sparse_parameters(self) -> list[nn.Parameter]:
         return []
+
+    def sharded_parameters(self) -> list[nn.Parameter]:
+        """Those that it names, and those that losses within it name."""
+        return [getattr(part, name) for part in self.modules() if isinstance(part, Loss) for name in part.sharded]
 
     def plateau(self, batch: int) -> float | None:
         return None

@@ -14,6 +14,10 @@ batch exact and estimates the rest of the softmax's sum from `samples` other cla
 (other classes) / samples: the sum is unbiased, and exact when `samples` covers them all. The gradient of W_share is
 then sparse, and neither the step nor the update grows with the number of groups: give `sparse_parameters` to
 `torch.optim.SparseAdam`.
+
+Of several processes each has the rows of W_share of some classes, and the softmax's sum is put together from theirs:
+
+    log Σ_c exp(w_c·f) = log Σ_r exp( log Σ_{c of process r} exp(w_c·f) )
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vsekit.errors import UserError
-from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart
+from vsekit.losses.base import Loss, LossContext, LossInputs, LossPart, Shards
 from vsekit.parts import Sets
 
 
@@ -52,13 +56,39 @@ def draw_classes(labels: Tensor, classes: int, samples: int) -> tuple[Tensor, Te
     return torch.cat([seen, others]), stands_for.log(), targets
 
 
+def sharded_cross_entropy(logits: Tensor, labels: Tensor, own: Tensor, shards: Shards) -> Tensor:
+    """−log softmax(·)[label] of each row, where every process has the logits of its classes alone.
+
+    Args: logits (B, K of this process); labels (B,) among all K; own (K,) bool, which of them are this process's.
+    Returns (B,), in every process.
+    """
+    place = own.cumsum(0)[labels] - 1
+    mine = own[labels]
+    # A process may have none of the classes that were drawn: its sum is 0.
+    found = logits.gather(1, place.clamp(min=0)[:, None])[:, 0] if logits.shape[1] else logits.sum(dim=1)
+    label_logits = shards.gather(found.masked_fill(~mine, 0.0)[None]).sum(dim=0)
+    return shards.gather(logits.logsumexp(dim=1)[None]).logsumexp(dim=0) - label_logits
+
+
 class Instance(Loss):
     needs_vectors = True
 
-    def __init__(self, settings: InstanceSettings, classes: int, dim: int, group_classes: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        settings: InstanceSettings,
+        classes: int,
+        dim: int,
+        group_classes: Tensor | None = None,
+        shards: Shards | None = None,
+    ) -> None:
         super().__init__()
         self.settings, self.classes = settings, classes
-        self.weight = nn.Parameter(torch.empty(classes, dim).uniform_(-(dim**-0.5), dim**-0.5))
+        self.shards = shards if shards is not None and classes >= shards.size else None
+        self.rows = self.shards.rows(classes) if self.shards else slice(0, classes)
+        self.sharded = ("weight",) if self.shards else ()
+        # All rows are drawn, so that those of a process are those that one process would have.
+        weight = torch.empty(classes, dim).uniform_(-(dim**-0.5), dim**-0.5)
+        self.weight = nn.Parameter(weight[self.rows].clone() if self.shards else weight)
         self.group_classes: Tensor | None
         self.register_buffer("group_classes", group_classes)
 
@@ -71,13 +101,24 @@ class Instance(Loss):
         labels = inputs.groups if self.group_classes is None else self.group_classes[inputs.groups]
         features = F.dropout(torch.cat([inputs.images, inputs.captions]), self.settings.dropout, self.training)
         if self.settings.classes == "full":
-            logits = features @ self.weight.T
+            logits, own = features @ self.weight.T, self._own(torch.arange(self.classes, device=labels.device))
         else:
             ids, correction, labels = draw_classes(labels, self.classes, self.settings.samples)
-            logits = features @ F.embedding(ids, self.weight, sparse=True).T + correction
-        visual, textual = (F.cross_entropy(half, labels) for half in logits.chunk(2))
+            own = self._own(ids)
+            rows = F.embedding(ids[own] - self.rows.start, self.weight, sparse=True)
+            logits = features @ rows.T + correction[own]
+        visual, textual = (self._cross_entropy(half, labels, own) for half in logits.chunk(2))
         loss = self.settings.image_weight * visual + self.settings.text_weight * textual
         return loss, {"visual": visual.detach(), "textual": textual.detach()}
+
+    def _own(self, ids: Tensor) -> Tensor:
+        """Which classes are this process's, bool."""
+        return (ids >= self.rows.start) & (ids < self.rows.stop)
+
+    def _cross_entropy(self, logits: Tensor, labels: Tensor, own: Tensor) -> Tensor:
+        if self.shards is None:
+            return F.cross_entropy(logits, labels)
+        return sharded_cross_entropy(logits, labels, own, self.shards).mean()
 
     def sparse_parameters(self) -> list[nn.Parameter]:
         return [self.weight] if self.settings.classes == "sampled" else []
@@ -108,11 +149,11 @@ class InstanceSettings(LossPart):
 
     def build(self, context: LossContext) -> Instance:
         if self.pseudo_classes is None:
-            return Instance(self, context.n_groups, context.dim)
+            return Instance(self, context.n_groups, context.dim, shards=context.shards)
         if context.group_classes is None:
             raise UserError(
                 "pseudo-categories need image features to cluster, and there are none",
                 field="pseudo_classes",
                 remedy="Train on precomputed or extracted features, or leave pseudo_classes out.",
             )
-        return Instance(self, self.pseudo_classes, context.dim, context.group_classes)
+        return Instance(self, self.pseudo_classes, context.dim, context.group_classes, context.shards)

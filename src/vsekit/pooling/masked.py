@@ -72,8 +72,11 @@ def read_sequence(
 
 
 def batch_norm(norm: nn.BatchNorm1d, rows: Tensor) -> Tensor:
-    """`norm` of (M, d). A single row has no variance: it is normalised by the running statistics and leaves them be."""
-    if norm.training and len(rows) == 1:
+    """`norm` of (M, d). A single row has no variance: it is normalised by the running statistics and leaves them be.
+
+    A norm of another class may know of more rows than these (`training.global_batch`), and sees to it itself.
+    """
+    if norm.training and len(rows) == 1 and isinstance(norm, nn.BatchNorm1d):
         return F.batch_norm(rows, norm.running_mean, norm.running_var, norm.weight, norm.bias, eps=norm.eps)
     return cast(Tensor, norm(rows))
 

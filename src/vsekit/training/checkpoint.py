@@ -21,14 +21,28 @@ from torch import Tensor, nn
 
 from vsekit.errors import UserError
 from vsekit.files import checksum, write_json, write_tensors
+from vsekit.training.shards import Rows
 
 WEIGHTS, MOMENTS = "weights.safetensors", "optimiser.safetensors"
 
 
 def save_checkpoint(
-    folder: Path, module: nn.Module, optimisers: Sequence[torch.optim.Optimizer], state: dict[str, Any]
+    folder: Path,
+    module: nn.Module,
+    optimisers: Sequence[torch.optim.Optimizer],
+    state: dict[str, Any],
+    rows: Rows | None = None,
 ) -> None:
-    """Writes `folder/step-STEPS-STAGE` and then removes older ones."""
+    """Writes `folder/step-STEPS-STAGE` and then removes older ones.
+
+    rows: what the processes share out by rows; all of them must call this, and the leader writes.
+    """
+    rows = rows or Rows()
+    parameters = dict(module.named_parameters())
+    weights = {name: rows.whole(parameters.get(name), value) for name, value in module.state_dict().items()}
+    tensors, plain = _flat(optimisers, rows)
+    if not rows.world.leads:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     # A stage starts with as many steps as the one before ended with.
     final = folder / f"step-{state['steps']:08d}-{state['stage']:02d}"
@@ -37,8 +51,7 @@ def save_checkpoint(
     temporary = folder / f".{final.name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
-    tensors, plain = _flat(optimisers)
-    write_tensors(temporary / WEIGHTS, module.state_dict())
+    write_tensors(temporary / WEIGHTS, weights)
     write_tensors(temporary / MOMENTS, tensors)
     digests = {name: checksum(temporary / name) for name in (WEIGHTS, MOMENTS)}
     write_json(temporary / "state.json", {**state, "optimiser": plain, "sha256": digests})
@@ -70,23 +83,29 @@ def _damaged(checkpoint: Path, error: Exception) -> UserError:
     return UserError(f"this checkpoint is damaged: {what}", file=checkpoint, remedy="Start anew in another folder.")
 
 
-def load_checkpoint(checkpoint: Path, module: nn.Module, optimisers: Sequence[torch.optim.Optimizer]) -> None:
-    """Puts weights and moments back."""
-    state = read_state(checkpoint)
+def load_checkpoint(
+    checkpoint: Path, module: nn.Module, optimisers: Sequence[torch.optim.Optimizer], rows: Rows | None = None
+) -> None:
+    """Puts weights and moments back; of what is shared out by `rows`, this process's."""
+    rows = rows or Rows()
+    state, parameters = read_state(checkpoint), dict(module.named_parameters())
     try:
         for name, digest in state.get("sha256", {}).items():
             if checksum(checkpoint / name) != digest:
                 raise OSError(f"{name} is not what was written")
-        module.load_state_dict(load_file(checkpoint / WEIGHTS))
+        weights = load_file(checkpoint / WEIGHTS)
+        module.load_state_dict({name: rows.own(parameters.get(name), value) for name, value in weights.items()})
         flat = {**load_file(checkpoint / MOMENTS), **state["optimiser"]}
     except (OSError, SafetensorError, RuntimeError) as error:
         raise _damaged(checkpoint, error) from None
     for number, optimiser in enumerate(optimisers):
         entries: dict[int, dict[str, Any]] = {}
+        moved = _parameters(optimiser)
         for key, value in flat.items():
-            which, parameter, name = key.split(".", 2)
+            which, place, name = key.split(".", 2)
             if int(which) == number:
-                entries.setdefault(int(parameter), {})[name] = value
+                own = rows.own(moved[int(place)], value) if isinstance(value, Tensor) else value
+                entries.setdefault(int(place), {})[name] = own
         optimiser.load_state_dict({"state": entries, "param_groups": optimiser.state_dict()["param_groups"]})
         for parameter, entry in optimiser.state.items():
             for name, value in entry.items():
@@ -95,16 +114,22 @@ def load_checkpoint(checkpoint: Path, module: nn.Module, optimisers: Sequence[to
                     entry[name] = torch.empty_like(parameter).copy_(value)
 
 
-def _flat(optimisers: Sequence[torch.optim.Optimizer]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _parameters(optimiser: torch.optim.Optimizer) -> list[Tensor]:
+    """In the order that `Optimizer.state_dict` numbers them."""
+    return [parameter for group in optimiser.param_groups for parameter in group["params"]]
+
+
+def _flat(optimisers: Sequence[torch.optim.Optimizer], rows: Rows) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Moments by "optimiser.parameter.name": tensors, and plain numbers."""
     tensors: dict[str, Tensor] = {}
     plain: dict[str, Any] = {}
     for number, optimiser in enumerate(optimisers):
-        for parameter, entry in optimiser.state_dict()["state"].items():
+        moved = _parameters(optimiser)
+        for place, entry in optimiser.state_dict()["state"].items():
             for name, value in entry.items():
-                key = f"{number}.{parameter}.{name}"
+                key = f"{number}.{place}.{name}"
                 if isinstance(value, Tensor):
-                    tensors[key] = value.contiguous()
+                    tensors[key] = rows.whole(moved[place], value).contiguous()
                 else:
                     plain[key] = value
     return tensors, plain

@@ -18,9 +18,12 @@ from vsekit.mining.sampler import OfflineSampler
 from vsekit.models.inputs import ImageInputs, image_inputs
 from vsekit.models.model import VSE
 from vsekit.progress import Progress
+from vsekit.training.global_batch import share
 from vsekit.training.settings import RunSettings, StageSettings
 from vsekit.training.step import Batch, OfflineBatch
 from vsekit.training.teacher import Teacher
+from vsekit.training.validation import validated
+from vsekit.training.world import World
 
 #: How often offline negatives are drawn again when one of their pictures can't be read.
 REDRAWS = 10
@@ -94,8 +97,10 @@ class Collection:
         )
         return train, val
 
-    def validate(self, model: VSE, inputs: ImageInputs) -> dict[str, Any]:
+    def validate(self, model: VSE, inputs: ImageInputs, world: World | None = None) -> dict[str, Any]:
         """Metrics of the validation split."""
+        if world is not None and not world.alone:
+            return validated(model, self.val, inputs, self.val_texts, world)
         met = meet(model, self.val, inputs=inputs, tokens=self.val_texts)
         result = evaluate(met.scores, *met.groups)
         return {"i2t": result.i2t, "t2i": result.t2i, "rsum": result.rsum}
@@ -113,16 +118,23 @@ class Collection:
         rng: np.random.Generator,
         sampler: OfflineSampler | None = None,
         teacher: Teacher | None = None,
+        world: World | None = None,
     ) -> Batch:
-        """The pairs of these captions with their pictures."""
+        """The pairs of these captions with their pictures; of several processes, this one's share of them."""
+        world = world or World()
+        own = share(len(captions), world)
+        total, only = (None, slice(None)) if own is None else (len(captions), own)
         pictures = self.caption_pictures[captions]
-        images, shown = inputs.load(pictures, rng)
+        images, readable = inputs.load(pictures, rng, only)
+        shown = pictures.copy()
+        shown[only] = readable
         if (shown != pictures).any():
             # A broken picture was replaced by another: its caption must be the other's too.
             captions = np.where(shown == pictures, captions, [self.first_caption[int(p)] for p in shown])
-        offline = self._offline(inputs, shown, captions, rng, sampler) if sampler else None
-        taught = teacher.batch(inputs, shown, captions, rng) if teacher else None
-        return Batch(images, self.train_texts.batch(captions), self.groups[captions], epoch, offline, taught)
+        offline = self._offline(inputs, shown, captions, rng, sampler, only) if sampler else None
+        taught = teacher.batch(inputs, shown[only], captions[only], rng, world) if teacher else None
+        captions = captions[only]
+        return Batch(images, self.train_texts.batch(captions), self.groups[captions], epoch, offline, taught, total)
 
     def _offline(
         self,
@@ -131,18 +143,19 @@ class Collection:
         captions: np.ndarray,
         rng: np.random.Generator,
         sampler: OfflineSampler,
+        only: slice,
     ) -> OfflineBatch:
         for _ in range(REDRAWS):
             drawn = sampler.sample(pictures, captions, rng)
-            image, shown = inputs.load(drawn.image, rng)
-            partner, partner_shown = inputs.load(drawn.partner_image, rng)
-            if (shown == drawn.image).all() and (partner_shown == drawn.partner_image).all():
+            image, shown = inputs.load(drawn.image, rng, only)
+            partner, partner_shown = inputs.load(drawn.partner_image, rng, only)
+            if (shown == drawn.image[only]).all() and (partner_shown == drawn.partner_image[only]).all():
                 break  # otherwise a broken picture was replaced, by one that need not be a negative
         return OfflineBatch(
             image=image,
             image_of_caption=partner,
-            caption=self.train_texts.batch(drawn.caption),
-            caption_of_image=self.train_texts.batch(drawn.partner_caption),
+            caption=self.train_texts.batch(drawn.caption[only]),
+            caption_of_image=self.train_texts.batch(drawn.partner_caption[only]),
         )
 
 

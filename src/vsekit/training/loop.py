@@ -25,16 +25,18 @@ from vsekit.training.bank import keep_querybank
 from vsekit.training.card import write_card
 from vsekit.training.checkpoint import load_checkpoint, newest_checkpoint, read_state, save_checkpoint
 from vsekit.training.collection import Collection
-from vsekit.training.journal import Journal
+from vsekit.training.global_batch import decided, start_alike
+from vsekit.training.journal import Journal, Silence
 from vsekit.training.options import Options
 from vsekit.training.order import epoch_captions, seed_torch
 from vsekit.training.parameters import set_rate
-from vsekit.training.run import RunFolder, finished
+from vsekit.training.run import RunFolder, finished, flat
 from vsekit.training.schedule import rate_factor
 from vsekit.training.settings import RunSettings
 from vsekit.training.stage import Opener, Stage
 from vsekit.training.step import Batch
 from vsekit.training.watch import PLATEAU_STEPS, Watch, chance
+from vsekit.training.world import WORK, join
 
 
 @dataclass
@@ -43,6 +45,7 @@ class Where:
 
     threads: how many the run computes with, from its first step to its last: the bits of a sum depend on it. 0 in a
         checkpoint of before it was kept.
+    processes: how many compute it together, likewise.
     """
 
     stage: int = 0
@@ -52,6 +55,7 @@ class Where:
     best: dict[str, Any] | None = None
     metrics_size: int = 0
     threads: int = 0
+    processes: int = 1
 
 
 def train(
@@ -81,13 +85,17 @@ def train(
     """
     names = [[picture.id, picture.split, picture.group] for picture in pairs.pictures]
     collection = fingerprint(names, [[caption.text, caption.picture] for caption in pairs.captions])
-    folder = RunFolder(Path(out), settings, source or {}, collection, resume=resume)
-    done = finished(folder.path)
+    world = join()
+    world.agree(flat(settings.model_dump(mode="json")) | {"collection": collection, "precision": precision}, WORK)
+    progress = progress if world.leads else QUIET
+    resumes = {"resume": resume or world.restarted, "leads": world.leads}
+    folder = RunFolder(Path(out), settings, source or {}, collection, **resumes)
+    done = world.told(lambda: finished(folder.path))
     if done:
         progress.say(f"{out} is finished: best rsum {done['best']['rsum']:.1f}. Nothing to do.")
         return done
     data = Collection(settings, pairs, progress, text_features)
-    options = Options(checkpoint_seconds, tensorboard, device, precision, progress, deadline)
+    options = Options(checkpoint_seconds, tensorboard, device, precision, progress, deadline, world)
     trainer = Trainer(settings, data, folder, options)
     threads_before = torch.get_num_threads()
     try:
@@ -102,18 +110,21 @@ class Trainer:
 
     def __init__(self, settings: RunSettings, data: Collection, folder: RunFolder, options: Options) -> None:
         self.settings, self.data, self.folder, self.options = settings, data, folder, options
-        self.fabric, self.progress = options.fabric(), options.progress
-        self.checkpoint = newest_checkpoint(folder.state)
-        self.where = Where()
+        self.fabric, self.progress, self.world = options.fabric(), options.progress, options.world
+        name = self.world.told(lambda: getattr(newest_checkpoint(folder.state), "name", None))
+        self.checkpoint = folder.state / name if name else None
+        self.where = Where(processes=self.world.size)
         if self.checkpoint:
-            folder.create()
+            self._create_folder()
             state = read_state(self.checkpoint)
             for of_the_files in ("optimiser", "sha256"):
                 state.pop(of_the_files, None)
             self.where = Where(**state)
             self.progress.say(f"Going on from step {self.where.steps}.")
-        self.journal = Journal(folder, self.where.metrics_size, options.tensorboard)
-        self.opener = Opener(settings, data, folder, self.progress)
+            self._say_if_others()
+        leads = self.world.leads
+        self.journal = Journal(folder, self.where.metrics_size, options.tensorboard) if leads else Silence()
+        self.opener = Opener(settings, data, folder, self.progress, self.world)
         self.watch = Watch()
 
     def run(self) -> dict[str, Any]:
@@ -121,12 +132,14 @@ class Trainer:
         for index in range(self.where.stage, len(self.settings.stages)):
             stage = self._stage(index)
         assert self.where.best is not None
+        end = {"event": "end", "best": self.where.best, "steps": self.where.steps}
+        if not self.world.leads:
+            return end
         if self.settings.querybank:
             cpu = time.process_time()
             keep_querybank(self.settings.querybank, self.folder.model, self.data, stage.inputs, self.fabric.device)
             self.journal.timing(stage="querybank", cpu_seconds=time.process_time() - cpu)
         write_card(self.folder.model, self.settings, self.data, self.where.best)
-        end = {"event": "end", "best": self.where.best, "steps": self.where.steps}
         self.journal.end(end)
         broken = self.data.broken
         if broken:
@@ -139,21 +152,23 @@ class Trainer:
         if not self.where.threads:
             # A checkpoint of before this was kept was made with all that torch has.
             most = torch.get_num_threads()
-            self.where.threads = most if self.checkpoint else threads.choose(most)
+            self.where.threads = self.world.told(lambda: most if self.checkpoint else threads.choose(most))
         cores = len(threads.usable_cores())
         self.progress.say(f"Computing with {self.where.threads} threads; {cores} cores may be used.")
         torch.set_num_threads(self.where.threads)
 
     def _stage(self, index: int) -> Stage:
         checkpoint = self.checkpoint if self.where.stage == index else None
-        stage = self.opener.open(index, resumed=checkpoint is not None)
+        stage = self.world.in_turn(lambda: self.opener.open(index, resumed=checkpoint is not None))
         module, *optimisers = self.fabric.setup(stage.step, *stage.optimisers)
         if checkpoint:
-            load_checkpoint(checkpoint, stage.step, stage.optimisers)
+            load_checkpoint(checkpoint, stage.step, stage.optimisers, stage.rows)
         else:
             best = self.where.best if stage.keeps_best else None
-            self.where = Where(stage=index, steps=self.where.steps, best=best, threads=self.where.threads)
-            self.folder.create()
+            same = {"threads": self.where.threads, "processes": self.where.processes}
+            self.where = Where(stage=index, steps=self.where.steps, best=best, **same)
+            self._create_folder()
+            start_alike(stage.step, stage.rows.parameters, self.world)
             self._save(stage)
         settings = stage.settings
         for epoch in range(self.where.epoch, settings.epochs):
@@ -169,7 +184,7 @@ class Trainer:
                 )
                 self.where.epoch = settings.epochs
             now, deadline = time.monotonic(), self.options.deadline
-            late = deadline is not None and now + (now - began) > deadline
+            late = self._decided(deadline is not None and now + (now - began) > deadline)
             if late and self.where.best and self.where.epoch < settings.epochs:
                 self.progress.say(f"Stopping {stage.name} after epoch {epoch + 1}: the time is over.")
                 self.where.epoch = settings.epochs
@@ -199,8 +214,7 @@ class Trainer:
                 seed_torch((*key, number))
                 value, logs = module(self.fabric.to_device(batch))
                 self.fabric.backward(value)
-                if settings.clip:
-                    self.fabric.clip_gradients(module, optimisers[0], max_norm=settings.clip, error_if_nonfinite=False)
+                stage.finish_gradients(self.fabric, module, optimisers[0])
                 loss, where = value.item(), f"stage {name}, epoch {epoch + 1}, step {number + 1}"
                 self.watch.see(loss, stage.step.loss.plateau(len(batch)), where, logs.get("ranking"))
                 for optimiser in optimisers:
@@ -211,7 +225,7 @@ class Trainer:
                 now = time.monotonic()
                 speed = (number + 1 - first) * settings.batch_size / (now - started)
                 bar.update(number + 1, n_steps, f"loss {loss:.3f}, {speed:.0f} pairs/s")
-                if now - saved > self.options.checkpoint_seconds and number + 1 < n_steps:
+                if number + 1 < n_steps and self._decided(now - saved > self.options.checkpoint_seconds):
                     self._save(stage)
                     saved = time.monotonic()
         seconds = time.monotonic() - started
@@ -226,7 +240,8 @@ class Trainer:
         def make(number: int) -> Batch:
             rng = np.random.default_rng((self.settings.seed, stage.index, epoch, number))
             chosen = order[number * size : (number + 1) * size]
-            return self.data.batch(stage.inputs, chosen, epoch + number / n_steps, rng, stage.sampler, stage.teacher)
+            more = stage.sampler, stage.teacher, self.world
+            return self.data.batch(stage.inputs, chosen, epoch + number / n_steps, rng, *more)
 
         with ThreadPoolExecutor(1) as pool:
             ahead = pool.submit(make, first)
@@ -238,7 +253,7 @@ class Trainer:
 
     def _validate(self, stage: Stage, epoch: int) -> None:
         """Measures the validation split, and keeps the snapshot when its rsum is the best so far."""
-        result = self.data.validate(stage.model, stage.val_inputs)
+        result = self.data.validate(stage.model, stage.val_inputs, self.world)
         self.journal.event("validation", stage=stage.name, epoch=epoch + 1, step=self.where.steps, **result)
         best = self.where.best
         warning = self.watch.judge(result["rsum"], best["rsum"] if best else None, chance(len(self.data.val.pictures)))
@@ -246,7 +261,7 @@ class Trainer:
             self.progress.say(f"Warning: {warning}")
         better = best is None or result["rsum"] > best["rsum"]
         if better:
-            stage.model.save(self.folder.model)
+            self.world.told(lambda: stage.model.save(self.folder.model))
             self.where.best = {"stage": stage.name, "epoch": epoch + 1, **result}
         i2t, t2i = result["i2t"], result["t2i"]
         self.progress.say(
@@ -260,4 +275,21 @@ class Trainer:
 
     def _save(self, stage: Stage) -> None:
         self.where.metrics_size = self.journal.flushed()
-        save_checkpoint(self.folder.state, stage.step, stage.optimisers, asdict(self.where))
+        save_checkpoint(self.folder.state, stage.step, stage.optimisers, asdict(self.where), stage.rows)
+
+    def _create_folder(self) -> None:
+        self.world.told(self.folder.create)
+        self.folder.must_be_seen(self.world.rank)
+
+    def _decided(self, flag: bool) -> bool:
+        return decided(flag, self.world, self.fabric.device)
+
+    def _say_if_others(self) -> None:
+        """Says so, where other processes go on than those that began."""
+        before, now = self.where.processes, self.world.size
+        if before != now:
+            self.progress.say(
+                f"The run had {before} process{'es' * (before > 1)} and goes on with {now}. Batches are the same, sums are "
+                "rounded in another order: it won't end bit-identical to a run that kept its processes."
+            )
+        self.where.processes = now

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from vsekit.errors import UserError
-from vsekit.losses.base import Loss, LossContext
+from vsekit.losses.base import Loss, LossContext, Shards
 from vsekit.losses.pseudo_categories import kmeans
 from vsekit.models.inputs import FeatureInputs, ImageInputs
 from vsekit.models.tower import mean_of_views
@@ -18,12 +18,17 @@ from vsekit.training.teacher import Teacher
 
 
 def build_loss(
-    stage: StageSettings, data: Collection, inputs: ImageInputs, dim: int, teacher: Teacher | None = None
+    stage: StageSettings,
+    data: Collection,
+    inputs: ImageInputs,
+    dim: int,
+    teacher: Teacher | None = None,
+    shards: Shards | None = None,
 ) -> Loss:
     """The stage's loss for this collection; `inputs` give the features that pseudo-categories cluster."""
     k = stage.loss.categories
     classes = _pseudo_classes(k, data, inputs) if k else None
-    loss = stage.loss.build(LossContext(data.n_groups, dim, classes, teacher.dim if teacher else None))
+    loss = stage.loss.build(LossContext(data.n_groups, dim, classes, teacher.dim if teacher else None, shards))
     if loss.needs_offline and stage.mine is None:
         raise UserError(
             f"the loss '{stage.loss.kind}' draws offline negatives, and the stage mines none",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -24,23 +25,36 @@ from vsekit.files import remove_left_over, write_text
 from vsekit.training.settings import RunSettings
 
 LOCK = ".lock"
+#: How long a folder made by one process may take to be seen by another.
+SEEN_SECONDS = 30.0
 
 
 class RunFolder:
     """A run folder to be made, or one to go on with. Nothing is written before `create`.
 
     Raises UserError when the folder is in use by another run, or was made with other settings.
+
+    leads: of several processes, this is the one that writes; to the others the folder is only there to be read.
     """
 
     def __init__(
-        self, path: Path, settings: RunSettings, source: dict[str, Any], collection: str, *, resume: bool
+        self,
+        path: Path,
+        settings: RunSettings,
+        source: dict[str, Any],
+        collection: str,
+        *,
+        resume: bool,
+        leads: bool = True,
     ) -> None:
-        self.path = path
+        self.path, self.leads = path, leads
         self.model, self.state = path / "model", path / "state"
         self.metrics, self.timings = path / "metrics.jsonl", path / "timings.jsonl"
         self._lock: TextIO | None = None
         self.content = {**settings.model_dump(mode="json"), "collection": collection, "source": source}
         config = path / "config.yaml"
+        if not leads:
+            return
         if path.exists() and not path.is_dir():
             raise UserError("this is a file, not a folder", file=path, remedy="Choose another --out.")
         if config.is_file():
@@ -56,6 +70,8 @@ class RunFolder:
 
     def create(self) -> None:
         """Makes the folder. It is locked until this process ends: two runs in one folder would undo each other."""
+        if not self.leads:
+            return
         self.path.mkdir(parents=True, exist_ok=True)
         if self._lock is None:
             self._lock = (self.path / LOCK).open("w")
@@ -66,10 +82,22 @@ class RunFolder:
             remove_left_over(self.path)
         write_text(self.path / "config.yaml", yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True))
 
+    def must_be_seen(self, rank: int, seconds: float = SEEN_SECONDS) -> None:
+        """UserError where this process does not see the folder that the leader has made; network disks take a moment."""
+        until = time.monotonic() + seconds
+        while not (self.path / "config.yaml").is_file():
+            if time.monotonic() > until:
+                raise UserError(
+                    f"rank {rank} does not see the run folder that rank 0 has made",
+                    file=self.path,
+                    remedy="Put --out on a file system that all machines share, under the same path.",
+                )
+            time.sleep(0.1)
+
     @staticmethod
     def _same(old: dict[str, Any], new: dict[str, Any], config: Path) -> None:
         was, now = (
-            {k: v for k, v in _flat(side).items() if not k.startswith("source")} for side in (old, _as_json(new))
+            {k: v for k, v in flat(side).items() if not k.startswith("source")} for side in (old, _as_json(new))
         )
         changed = sorted(k for k in was.keys() | now.keys() if was.get(k) != now.get(k))
         if changed:
@@ -132,9 +160,10 @@ def _as_json(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+def flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, by dotted keys."""
     if isinstance(value, dict) and value:
-        return {k: v for key, inner in value.items() for k, v in _flat(inner, f"{prefix}{key}.").items()}
+        return {k: v for key, inner in value.items() for k, v in flat(inner, f"{prefix}{key}.").items()}
     return {prefix[:-1]: value}
 
 

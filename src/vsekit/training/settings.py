@@ -73,6 +73,7 @@ class StageSettings(Settings):
     """One stage of training.
 
     epochs: an epoch goes over the captions, so each picture is seen as often as it has captions.
+    batch_size: of all processes together, which share it out.
     captions: `one_per_picture` draws one caption a picture an epoch instead (order embeddings).
     freeze: parts that stay as they are, by dotted name; `image.encoder[:-2]` is all pieces but the last two.
     rates: learning rate of a part as a multiple of the stage's, by dotted name (`{text.encoder: 0.1}`).
@@ -82,12 +83,15 @@ class StageSettings(Settings):
     mine: mine hard negatives first; losses with offline negatives need it.
     teacher: runs whose mean score the loss `distillation` follows; one path, or a list.
     unlabelled: so many training pictures without captions are added to each batch, for the teacher to score.
+    chunk: rows that a tower reads at a time, so that a large batch needs the memory of a small one; each chunk is read
+        twice. None: the whole batch at once.
     validate_every: epochs between two validations, where they cost much (set similarities); the last epoch has one.
     early_stop: stop after so many epochs without a better validation rsum.
     """
 
     epochs: int = Field(default=30, ge=1)
     batch_size: int = Field(default=128, ge=1)
+    chunk: int | None = Field(default=None, ge=1)
     loss: LossSettings
     captions: Literal["all", "one_per_picture"] = "all"
     optimiser: OptimiserSettings = AdamSettings()

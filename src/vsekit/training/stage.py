@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,13 +15,16 @@ from vsekit.models.inputs import ImageInputs
 from vsekit.models.model import VSE, load_model, set_frozen, take_weights
 from vsekit.progress import Progress
 from vsekit.training.collection import Collection
+from vsekit.training.global_batch import average_gradients, clip_gradients, normalise_globally
 from vsekit.training.losses import build_loss, carry_over
 from vsekit.training.mining import mined_lists, mined_sampler
 from vsekit.training.parameters import build_optimisers
 from vsekit.training.run import RunFolder
 from vsekit.training.settings import RunSettings, StageSettings
+from vsekit.training.shards import Rows, shards_of
 from vsekit.training.step import Step
 from vsekit.training.teacher import Teacher
+from vsekit.training.world import World
 
 
 @dataclass
@@ -39,11 +44,26 @@ class Stage:
     val_inputs: ImageInputs
     sampler: OfflineSampler | None
     teacher: Teacher | None
+    rows: Rows
     keeps_best: bool
 
     @property
     def model(self) -> VSE:
         return self.step.model
+
+    def finish_gradients(self, fabric: Any, module: Any, optimiser: Any) -> None:
+        """What comes between the backward pass and the optimisers' step: all processes' gradients, clipped.
+
+        Args: module, optimiser: as Fabric wrapped them; the optimiser whose gradients are clipped.
+        """
+        world, sharded, clip = self.rows.world, self.rows.parameters, self.settings.clip
+        if not world.alone:
+            average_gradients(self.step.parameters(), sharded, world)
+        if clip and sharded:
+            moved = [p for group in optimiser.param_groups for p in group["params"]]
+            clip_gradients(moved, sharded, clip, world)
+        elif clip:
+            fabric.clip_gradients(module, optimiser, max_norm=clip, error_if_nonfinite=False)
 
     def train_mode(self) -> None:
         """Training mode for all but the frozen parts, whose batch statistics must not move."""
@@ -60,6 +80,7 @@ class Opener:
     data: Collection
     folder: RunFolder
     progress: Progress
+    world: World = field(default_factory=World)
     model: VSE | None = None
     loss: Loss | None = None
 
@@ -75,14 +96,19 @@ class Opener:
             self.progress.say(f"Word vectors were found for {share:.1%} of the vocabulary.")
         inputs, val_inputs = self.data.inputs(model, settings)
         teacher = self._teacher(settings)
-        self.loss = build_loss(settings, self.data, inputs, model.settings.dim, teacher)
+        shards = shards_of(self.world)
+        self.loss = build_loss(settings, self.data, inputs, model.settings.dim, teacher, shards)
         if settings.start in ("previous", "best"):
             carry_over(before, self.loss)
-        step = Step(model, self.loss, settings.augment)
+        if not self.world.alone:
+            normalise_globally(model)
+        step = Step(model, self.loss, settings.augment, chunk=settings.chunk, world=self.world)
         optimisers = build_optimisers(step, settings)
         same = index == 0 or self.settings.model_in(index) == self.settings.model_in(index - 1)
         keeps_best = settings.start == "best" and same
-        return Stage(index, name, settings, step, optimisers, frozen, inputs, val_inputs, sampler, teacher, keeps_best)
+        rows = Rows.of(self.loss, self.world)
+        read = inputs, val_inputs, sampler, teacher
+        return Stage(index, name, settings, step, optimisers, frozen, *read, rows, keeps_best)
 
     def _teacher(self, settings: StageSettings) -> Teacher | None:
         if not settings.teacher:
@@ -96,7 +122,8 @@ class Opener:
         if not resumed:
             if self.model is not None:
                 self.folder.create()
-            mined_lists(settings.mine, self.model, self.folder.model, self.data, lists, self.progress)
+            teachers = self.model, self.folder.model
+            self.world.told(partial(mined_lists, settings.mine, *teachers, self.data, lists, self.progress))
         return mined_sampler(settings.mine, self.data, lists, self.progress)
 
     def _starting_model(self, index: int, stage: StageSettings, resumed: bool) -> VSE:

@@ -27,7 +27,9 @@ from vsekit.files import cache_folder, fingerprint, write_npy
 from vsekit.models.inputs import ImageInputs
 from vsekit.models.model import VSE, load_model
 from vsekit.progress import Progress
+from vsekit.training.global_batch import share
 from vsekit.training.step import TeacherBatch
+from vsekit.training.world import World
 
 
 class Teacher:
@@ -51,14 +53,21 @@ class Teacher:
             )
 
     def batch(
-        self, inputs: ImageInputs, pictures: np.ndarray, captions: np.ndarray, rng: np.random.Generator
+        self,
+        inputs: ImageInputs,
+        pictures: np.ndarray,
+        captions: np.ndarray,
+        rng: np.random.Generator,
+        world: World | None = None,
     ) -> TeacherBatch:
-        """What the teacher makes of these pictures and captions, and of pictures without captions."""
+        """What the teacher makes of these pictures and captions, and of pictures without captions; of the latter, where
+        there are several processes, this one's share."""
         of_images, of_captions = self._images(pictures), self._gathered([side for _, side in self.members], captions)
         if not self.count:
             return TeacherBatch(of_images, of_captions)
-        loaded, shown = inputs.load(rng.choice(self.uncaptioned, self.count), rng)
-        return TeacherBatch(of_images, of_captions, loaded, self._images(shown))
+        own = share(self.count, world or World())
+        loaded, shown = inputs.load(rng.choice(self.uncaptioned, self.count), rng, own or slice(None))
+        return TeacherBatch(of_images, of_captions, loaded, self._images(shown), shared=own is not None)
 
     def _images(self, pictures: np.ndarray) -> Tensor:
         return self._gathered([side for side, _ in self.members], pictures)

@@ -1,0 +1,99 @@
+"""Processes that can't be one run say why, which of them it is, and what to do; none waits for ever."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.training.processes import ends, free_port, start
+from tests.training.test_processes import PATHS, arguments
+from typer.testing import CliRunner
+
+PROGRAM = """
+import sys
+from datetime import timedelta
+from vsekit.training import launch, world
+world.PATIENCE = launch.PATIENCE = timedelta(seconds=5)
+{change}
+from vsekit.cli import main
+main()
+"""
+
+
+def program(given: list[str], change: str = "") -> list[str]:
+    return ["-c", PROGRAM.format(change=change), *given]
+
+
+def both_say(told: list[tuple[int, str, str]], *words: str) -> None:
+    for code, _, error in told:
+        assert code == 2, error
+        assert "Traceback" not in error
+        assert all(word in error for word in words), error
+
+
+def test_other_settings_are_named_by_rank_and_field(recipe: Path, collection: Path, tmp_path: Path) -> None:
+    commands = [
+        program(arguments(recipe, collection, tmp_path / "run", "--set", f"stages.first.optimiser.lr={rate}"))
+        for rate in (0.1, 0.2)
+    ]
+    both_say(ends(start(commands)), "rank 1 differs from rank 0 in stages.first.optimiser.lr: 0.2, not 0.1")
+    assert not (tmp_path / "run" / "config.yaml").exists()
+
+
+def test_another_collection_is_named_by_rank(recipe: Path, collection: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in collection.iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    captions = (other / "train_caps.txt").read_text()
+    (other / "train_caps.txt").write_text(captions.replace("a red dog", "a red fox"))
+    commands = [program(arguments(recipe, data, tmp_path / "run")) for data in (collection, other)]
+    both_say(ends(start(commands)), "rank 1 differs from rank 0 in collection", "the same collection")
+
+
+def test_another_version_of_the_code_is_named_by_rank(recipe: Path, collection: Path, tmp_path: Path) -> None:
+    given = arguments(recipe, collection, tmp_path / "run")
+    commands = [program(given), program(given, 'world._code = lambda: "0123"')]
+    both_say(ends(start(commands)), "rank 1 differs from rank 0 in code: '0123'", "the same vsekit")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_finds_no_other_says_so_within_its_patience(
+    rank: int, recipe: Path, collection: Path, tmp_path: Path
+) -> None:
+    given = program(arguments(recipe, collection, tmp_path / "run"))
+    (alone,) = start(
+        [["-c", f"import os, sys; os.environ['RANK'] = '{rank}'; exec(sys.argv.pop(1))", *given[1:]]], size=2
+    )
+    ((code, _, error),) = ends([alone], seconds=60)
+    assert code == 2, error
+    assert f"rank {rank} of 2" in error
+    assert "--rendezvous" in error
+    assert "Traceback" not in error
+
+
+def test_a_machine_that_finds_no_other_says_so(recipe: Path, collection: Path, tmp_path: Path) -> None:
+    place = ["--nodes", "2", "--rendezvous", f"127.0.0.1:{free_port()}"]
+    command = [sys.executable, *program(arguments(recipe, collection, tmp_path / "run", *place))]
+    result = subprocess.run(command, env=PATHS, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2, result.stderr
+    assert "2 machines did not meet" in result.stderr
+
+
+def test_what_several_processes_cannot_do_is_told_before_they_start(
+    recipe: Path, collection: Path, tmp_path: Path
+) -> None:
+    from vsekit.cli import app
+    from vsekit.cli import train as _  # noqa: F401
+    from vsekit.errors import UserError
+
+    result = CliRunner().invoke(app, arguments(recipe, collection, tmp_path / "run", "--nodes", "2"))
+    assert isinstance(result.exception, UserError)
+    assert "--rendezvous" in str(result.exception)
+
+
+def test_half_precision_that_scales_losses_is_refused(recipe: Path, collection: Path, tmp_path: Path) -> None:
+    given = program(arguments(recipe, collection, tmp_path / "run", "--precision", "16-mixed"))
+    both_say(ends(start([given] * 2)), "16-mixed", "bf16-mixed")
