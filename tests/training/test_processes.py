@@ -125,6 +125,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_lost_a_process_ends_bit_identical(recipe: Path, collection: Path, tmp_path: Path) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
@@ -137,6 +138,7 @@ def test_a_run_that_lost_a_process_ends_bit_identical(recipe: Path, collection: 
     assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_run_resumes_with_another_number_of_processes_and_says_so(
     recipe: Path, collection: Path, tmp_path: Path
 ) -> None:
