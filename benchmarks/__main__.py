@@ -20,6 +20,8 @@ from vsekit.memory import keep_freed_memory
 NAMES = (
     *(
         "training",
+        "processes",
+        "chunks",
         "threads",
         "gru",
         "losses",
