@@ -22,10 +22,11 @@ from torch import Tensor, nn
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder, Tokenizer
 from vsekit.encoders.image import encoder_settings
+from vsekit.encoders.lora import adapter_weights
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError, nearest
 from vsekit.files import fingerprint, write_json, write_tensors
-from vsekit.models import checksums
+from vsekit.models import adapters, checksums
 from vsekit.models.querybank import Querybank, remove_querybank
 from vsekit.models.settings import ModelSettings
 from vsekit.models.tower import Tower
@@ -79,6 +80,7 @@ class VSE(nn.Module):
         self.image = Tower(settings.image, image, settings.dim)
         self.text = Tower(settings.text, text, settings.dim, len(tokenizer))
         self.similarity: Similarity = settings.similarity.build()
+        self.bases = adapters.bases_of(self)
         self.querybank: Querybank | None = None
         self.trusted = False
         self.caption_branch = None
@@ -133,11 +135,15 @@ class VSE(nn.Module):
         return self
 
     def kept_weights(self) -> dict[str, Tensor]:
-        """What a saved model must hold: everything but weights that a pip package brings unchanged."""
+        """What a saved model must hold: everything but weights that a pip package brings unchanged, and with adapters
+        (`encoders.lora`) either the merged weights or the adapters alone."""
         encoders = {"image": self.image.encoder, "text": self.text.encoder}
         same = [side for side, weights in self._pip_weights.items() if weights_fingerprint(encoders[side]) == weights]
-        skip = tuple(f"{side}.encoder." for side in same)
-        return {k: v for k, v in self.state_dict().items() if not k.startswith(skip)}
+        adapters.check_bases(self)
+        replaced = adapters.kept_of(self)
+        skip = tuple(f"{side}.encoder." for side in (*same, *replaced))
+        weights = {k: v for k, v in self.state_dict().items() if not k.startswith(skip)}
+        return weights | {f"{side}.encoder.{k}": v for side, new in replaced.items() for k, v in new.items()}
 
     def save(self, folder: Path, *, half: bool = False) -> None:
         """Writes the folder; an existing model there is replaced file by file, the weights and their checksum last.
@@ -148,7 +154,8 @@ class VSE(nn.Module):
             folder / "config.json",
             {
                 "vsekit": FORMAT,
-                "model": self.settings.model_dump(mode="json"),
+                "model": adapters.without_merged(self.settings).model_dump(mode="json"),
+                **({"adapter_of": self.bases} if self.bases else {}),
                 "view": self.view.model_dump(mode="json"),
                 "image_dim": self.image_dim,
                 "features": self.feature_source,
@@ -209,10 +216,11 @@ def model_folder(path: Path | str) -> Path:
     )
 
 
-def load_model(path: Path | str, *, trust: bool = False) -> VSE:
+def load_model(path: Path | str, *, trust: bool = False, merge: bool = True) -> VSE:
     """Loads a model folder, or the model of a run folder. Nothing is unpickled.
 
     trust: a part that the folder names as `module:Class` may be imported, see `outside`.
+    merge: make a model that was saved as an adapter a plain one; otherwise it can be trained on.
     """
     folder = model_folder(path)
     config_file = folder / "config.json"
@@ -244,12 +252,19 @@ def load_model(path: Path | str, *, trust: bool = False) -> VSE:
     encoders = (("image.encoder.", model.image.encoder), ("text.encoder.", model.text.encoder))
     from_pip = tuple(prefix for prefix, encoder in encoders if encoder.weights_from)
     wrong = [name for name in weights if name not in wanted or weights[name].shape != wanted[name].shape]
-    wrong += [name for name in wanted if name not in weights and not name.startswith(from_pip)]
+    apart = tuple(f"{side}.encoder." for side in model.bases)
+    adapter = adapter_weights(model).keys()
+    wrong += [
+        n for n in wanted if (n not in weights and not n.startswith(from_pip + apart)) or n in adapter - weights.keys()
+    ]
     if wrong:
         raise UserError(
             f"{len(wrong)} weights don't fit the settings, the first is {wrong[0]}", file=folder, remedy=REPAIR
         )
+    adapters.check_loaded(model, config.get("adapter_of", {}), folder)
     model.load_state_dict(weights, strict=False)
+    if merge:
+        adapters.merge_adapters(model)
     model.querybank, model.trusted = Querybank.load(folder), trust
     return model.eval()
 
@@ -284,7 +299,7 @@ def module_at(model: nn.Module, path: str) -> list[nn.Module]:
 
 def set_frozen(model: nn.Module, frozen: tuple[str, ...]) -> list[nn.Module]:
     """Freezes the named parts and thaws all others; returns the frozen modules, to be kept in eval mode."""
-    model.requires_grad_(True)
+    adapters.thaw(model)
     modules = [module for path in frozen for module in module_at(model, path)]
     for module in modules:
         module.requires_grad_(False)
@@ -293,7 +308,7 @@ def set_frozen(model: nn.Module, frozen: tuple[str, ...]) -> list[nn.Module]:
 
 def take_weights(model: VSE, source: VSE) -> int:
     """Copies weights of equal name and shape; word embeddings go by word. Returns how many tensors were taken."""
-    mine, theirs = model.state_dict(), source.state_dict()
+    mine, theirs = model.state_dict(), adapters.weights_for(model, source)
     old, new = (getattr(m.tokenizer, "all_words", None) for m in (source, model))
     if old is not None and new is not None and old != new:
         rows = {word: row for row, word in enumerate(old)}

@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from vsekit.errors import UserError
 from vsekit.models.embed import joined
+from vsekit.models.model import VSE
 from vsekit.models.tower import Tower
 from vsekit.parts import ReadTokens, Sets
 
@@ -55,3 +56,17 @@ def rows(value: Any, chosen: Any) -> Any:
 def _normalises(module: nn.Module) -> bool:
     norms = (m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm))
     return any(norm.training for norm in norms)
+
+
+def checkpoint_activations(model: VSE) -> None:
+    """Lets every encoder that can compute its layers again in the backward pass do so, instead of keeping what they gave."""
+    inner: list[Any] = [getattr(tower.encoder, "model", None) for tower in (model.image, model.text)]
+    able = [module for module in inner if getattr(module, "supports_gradient_checkpointing", False)]
+    if not able:
+        raise UserError(
+            "neither encoder can compute its layers again",
+            field="activation_checkpointing",
+            remedy="It is for encoders of transformers that learn; for others, set `chunk`.",
+        )
+    for module in able:
+        module.gradient_checkpointing_enable({"use_reentrant": False})

@@ -85,6 +85,8 @@ class StageSettings(Settings):
     unlabelled: so many training pictures without captions are added to each batch, for the teacher to score.
     chunk: rows that a tower reads at a time, so that a large batch needs the memory of a small one; each chunk is read
         twice. None: the whole batch at once.
+    activation_checkpointing: encoders of transformers keep the input of each layer alone and compute the rest of it again in
+        the backward pass: a third more time, a fraction of the memory.
     validate_every: epochs between two validations, where they cost much (set similarities); the last epoch has one.
     early_stop: stop after so many epochs without a better validation rsum.
     """
@@ -105,6 +107,7 @@ class StageSettings(Settings):
     mine: MineSettings | None = None
     teacher: Annotated[tuple[Path, ...], BeforeValidator(_listed)] | None = Field(default=None, min_length=1)
     unlabelled: int | None = Field(default=None, ge=1)
+    activation_checkpointing: bool | None = None
     validate_every: int = Field(default=1, ge=1)
     early_stop: int | None = Field(default=None, ge=1)
 

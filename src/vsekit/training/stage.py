@@ -11,9 +11,11 @@ import torch
 
 from vsekit.losses.base import Loss
 from vsekit.mining.sampler import OfflineSampler
+from vsekit.models.adapters import check_bases
 from vsekit.models.inputs import ImageInputs
 from vsekit.models.model import VSE, load_model, set_frozen, take_weights
 from vsekit.progress import Progress
+from vsekit.training.chunks import checkpoint_activations
 from vsekit.training.collection import Collection
 from vsekit.training.global_batch import average_gradients, clip_gradients, normalise_globally
 from vsekit.training.losses import build_loss, carry_over
@@ -91,6 +93,8 @@ class Opener:
         before = self.loss
         self.model = model = self._starting_model(index, settings, resumed)
         frozen = set_frozen(model, settings.freeze)
+        if settings.activation_checkpointing:
+            checkpoint_activations(model)
         share = getattr(model.text.encoder, "found_share", None)
         if share is not None and not resumed:
             self.progress.say(f"Word vectors were found for {share:.1%} of the vocabulary.")
@@ -143,9 +147,10 @@ class Opener:
         if stage.start == "previous":
             before = self.model
         else:
-            before = load_model(self.folder.model if stage.start == "best" else stage.start)
+            before = load_model(self.folder.model if stage.start == "best" else stage.start, merge=False)
         assert before is not None
         taken = take_weights(fresh, before)
+        check_bases(fresh)
         if isinstance(stage.start, Path):
             self.progress.say(f"Took {taken} of {len(fresh.state_dict())} weights from {stage.start}.")
         return fresh

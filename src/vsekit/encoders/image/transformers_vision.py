@@ -15,10 +15,12 @@ import json
 from typing import Any, Literal
 
 import torch
+from pydantic import model_serializer
 from torch import Tensor, nn
 
 from vsekit.encoders.base import ImageEncoder, ImageEncoderPart
 from vsekit.encoders.image.grids import cells, complete, single
+from vsekit.encoders.lora import LoraSettings, add_lora, without_lora
 from vsekit.errors import UserError, missing_extra
 from vsekit.parts import Sets
 
@@ -38,6 +40,8 @@ class TransformersVision(ImageEncoder):
         resized = interpolates and self.pixels != getattr(model.config, "image_size", self.pixels)
         self._options = {"interpolate_pos_encoding": True} if resized else {}
         self.dim = _width(self)
+        if settings.lora:
+            add_lora(self.model, settings.lora)
 
     def forward(self, pixels: Tensor) -> Sets:
         result = self.model(pixel_values=pixels, **self._options)
@@ -88,6 +92,7 @@ class TransformersVisionSettings(ImageEncoderPart):
     pretrained: load its weights; otherwise only its architecture, at random.
     output: pooled, one vector; grid, the cells of a CNN or the patches of a ViT.
     pixels, mean, std: None takes the model's own.
+    lora: learn low-rank adapters instead of the model's weights.
     config: the architecture as transformers writes it, filled when the encoder is built. Settings that have it build
         that architecture at random, without the hub: the weights follow with the saved model.
     """
@@ -99,10 +104,16 @@ class TransformersVisionSettings(ImageEncoderPart):
     pixels: int | None = None
     mean: tuple[float, float, float] | None = None
     std: tuple[float, float, float] | None = None
+    lora: LoraSettings | None = None
     config: dict[str, Any] | None = None
 
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: Any) -> dict[str, Any]:
+        return without_lora(self, handler)
+
     def build(self) -> TransformersVision:
-        if self.config is not None:
+        adapts = self.lora is not None and self.lora.keep == "adapter"  # saved without the weights it adapts
+        if self.config is not None and not adapts:
             return TransformersVision(rebuilt("AutoModel", self.config), self)
         model, found = loaded("AutoModel", self.model, pretrained=self.pretrained)
         size = getattr(model.config, "image_size", None)

@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_serializer
 from torch import nn
 
 from vsekit.encoders.base import TextEncoder, TextEncoderPart, Tokenizer, Tokens
+from vsekit.encoders.lora import LoraSettings, add_lora, without_lora
 from vsekit.errors import UserError, missing_extra
 from vsekit.files import atomic_path
 from vsekit.parts import Sets
@@ -99,15 +100,20 @@ class TransformerTokenizer:
 
 
 class Transformer(TextEncoder):
-    """The last hidden states of `model`, whose weights come unchanged from the package `weights_from`, if from any."""
+    """The last hidden states of `model`, whose weights come unchanged from the package `weights_from`, if from any.
+
+    lora: adapters to put into it.
+    """
 
     state_a_token = True
 
-    def __init__(self, model: Any, weights_from: str | None = None) -> None:
+    def __init__(self, model: Any, weights_from: str | None = None, lora: LoraSettings | None = None) -> None:
         super().__init__()
         self.weights_from = weights_from
         if hasattr(model, "pooler"):
             model.pooler = None  # reads one token only; its weights would be saved and never trained
+        if lora:
+            add_lora(model, lora)
         self.model: Any = model
         self.dim = int(model.config.hidden_size)
 
@@ -135,11 +141,19 @@ class Transformer(TextEncoder):
 
 
 class TransformerSettings(TextEncoderPart):
-    """model: "minilm", a folder, or a name on the hub. max_length: tokens a sentence at most."""
+    """model: "minilm", a folder, or a name on the hub. max_length: tokens a sentence at most.
+
+    lora: learn low-rank adapters instead of the model's weights.
+    """
 
     kind: Literal["transformer"] = "transformer"
     model: str = "minilm"
     max_length: int = Field(64, ge=3)
+    lora: LoraSettings | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, handler: Any) -> dict[str, Any]:
+        return without_lora(self, handler)
 
     def make_tokenizer(self, sentences: Iterable[str]) -> TransformerTokenizer:
         """The model's own tokenizer; the sentences are not read."""
@@ -155,8 +169,8 @@ class TransformerSettings(TextEncoderPart):
         if tokenizer.config.is_encoder_decoder:
             raise UserError(f"'{self.model}' is an encoder-decoder", field="text.model", remedy="Name an encoder.")
         package = MINILM if self.model == "minilm" else None
-        if initialise:
-            return Transformer(_read("AutoModel", locate(self.model), use_safetensors=True), package)
+        if initialise or (self.lora and self.lora.keep == "adapter"):
+            return Transformer(_read("AutoModel", locate(self.model), use_safetensors=True), package, self.lora)
         import transformers
 
-        return Transformer(transformers.AutoModel.from_config(tokenizer.config), package)
+        return Transformer(transformers.AutoModel.from_config(tokenizer.config), package, self.lora)
