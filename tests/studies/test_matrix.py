@@ -123,7 +123,10 @@ def test_the_plan_at_convergence_names_runs_that_exist_and_every_run_stops_when_
     for claim in study.content["claims"]:
         assert {claim["better"], claim["than"]} <= study.content["runs"].keys()
     for run in study.runs.values():
+        if run.ensemble:
+            continue
         stage = RunSettings.model_validate(run.settings).stages["main"]
         assert stage.early_stop == 3
-        # VSE++ and ConVSE; dual-path's Stages I and II.
-        assert (stage.epochs, run.settings["model"]["dim"]) in {(30, 1024), (240, 2048), (60, 2048)}
+        # VSE++, ConVSE and SCAN; dual-path's Stages I and II; VSRN; the second rounds of SCAN and BFAN; VSE+2AD.
+        sizes = {(30, 1024), (240, 2048), (60, 2048), (20, 2048), (15, 1024), (25, 1024)}
+        assert (stage.epochs, run.settings["model"]["dim"]) in sizes, run.id
