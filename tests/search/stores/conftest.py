@@ -22,18 +22,25 @@ with suppress(ImportError):
 
 MILVUS = "milvus==2.3.5"
 # Runs in Milvus' own environment; ends with the process that started it. All ports are free ones: that of etcd's peers
-# too, for which Milvus has no setting but a file of etcd's own.
+# too, for which Milvus has no setting but a file of etcd's own. Started again in the same folder, it has the same ones.
 MILVUS_SERVER = """
-import os, socket, sys
+import json, os, socket, sys
 from milvus import MilvusServer
 folder, binaries = sys.argv[1:]
-os.symlink(binaries, os.path.join(folder, "bin"))
 server = MilvusServer()
 names = [name for name in server.config.configurable_items if name.endswith("_port")]
-sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(len(names) + 2)]
-peers, server.webservice_port, *ports = [s.getsockname()[1] for s in sockets]
-for s in sockets:
-    s.close()
+known = os.path.join(folder, "ports.json")
+if not os.path.exists(known):
+    os.symlink(binaries, os.path.join(folder, "bin"))
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(len(names) + 2)]
+    with open(known, "w") as file:
+        json.dump([s.getsockname()[1] for s in sockets], file)
+    for s in sockets:
+        s.close()
+with open(known) as file:
+    peers, server.webservice_port, *ports = json.load(file)
+# After a kill the system still remembers the old connections, which is no reason not to start.
+server.config.try_bind_port = lambda port: socket.create_server(("127.0.0.1", port))
 server.config.update(data_dir=folder, **dict(zip(names, ports)))
 client = dict(zip(names, ports))["etcd_port"]
 with open(os.path.join(folder, "etcd.yaml"), "w") as file:
@@ -66,13 +73,12 @@ def postgres_server() -> Iterator[str]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def milvus_server() -> Iterator[str]:
-    """Its address. The environment is made where there is none, in $VSEKIT_CACHE or ~/.cache/vsekit."""
+def start_milvus(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """The server of a folder, and its address. The environment is made where there is none, in $VSEKIT_CACHE or
+    ~/.cache/vsekit."""
     pytest.importorskip("pymilvus", reason="needs pymilvus")
     cache = Path(os.environ.get("VSEKIT_CACHE", Path.home() / ".cache" / "vsekit")) / "milvus-env"
     cache.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="vsekit-milvus-"))
     with (cache / ".lock").open("w") as lock:  # two test processes would take each other's ports
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (cache / "ready").exists():
@@ -93,11 +99,23 @@ def milvus_server() -> Iterator[str]:
         port = server.stdout.readline().strip().decode()
         if not port:
             pytest.skip(f"the Milvus server does not start: {server.stderr.read().decode()[-500:]}")
-    yield f"milvus://127.0.0.1:{port}"
-    server.stdin.close()
+    return server, f"milvus://127.0.0.1:{port}"
+
+
+def end_milvus(server: subprocess.Popen[bytes]) -> None:
+    for pipe in (server.stdin, server.stdout, server.stderr):
+        assert pipe
+        pipe.close()
     server.wait(30)
-    server.stdout.close()
-    server.stderr.close()
+
+
+@pytest.fixture(scope="session")
+def milvus_server() -> Iterator[str]:
+    """Its address."""
+    folder = Path(tempfile.mkdtemp(prefix="vsekit-milvus-"))
+    server, address = start_milvus(folder)
+    yield address
+    end_milvus(server)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -95,8 +95,17 @@ class Collection:
         return properties
 
     def identity(self) -> str:
+        """UnreachableError until it can be searched: a server that was started again knows it before it has loaded it."""
         described = self.client.describe_collection(self.name)
+        try:
+            self._ask()
+        except UnreachableError:
+            self.client.load_collection(self.name)
+            self._ask()
         return f"{described['collection_id']} {dim_of(described)}"
+
+    def _ask(self) -> None:
+        self.client.query(self.name, filter="", limit=1, output_fields=["id"], consistency_level="Eventually")
 
     def check_size(self, dim: int) -> None:
         now = dim_of(self.client.describe_collection(self.name))
