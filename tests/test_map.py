@@ -17,6 +17,7 @@ def test_contributing_shows_the_rooms_in_the_order_that_lint_keeps() -> None:
     shared = {
         "parts",
         "outside",
+        "seals",
         "files",
         "progress",
         "memory",

@@ -155,5 +155,7 @@ def _check(places: list[str], *, json: bool) -> None:
             typer.echo("Run vse index again: what is damaged is made anew from the pictures.")
         else:
             typer.echo("All of it is as it was written.")
+        for note in found.notes:
+            typer.echo(note)
     if found.damage or found.waiting:
         raise typer.Exit(2)

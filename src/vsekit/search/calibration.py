@@ -27,7 +27,6 @@ indexes that have none.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections import Counter
@@ -41,6 +40,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from vsekit.errors import UserError
+from vsekit.seals import read_sealed
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores.base import Store
 
@@ -325,8 +325,6 @@ def _of_folder(name: str) -> dict[str, Any]:
     except UserError:
         path = Path(name) / "calibration.json"
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_sealed(path, "Fetch the model whole, or remove this file to do without.")
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        raise UserError(f"not a calibration: {error}", file=path, remedy="Remove it, or fetch it whole.") from None

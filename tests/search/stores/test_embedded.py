@@ -103,7 +103,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStore]:
 
 def is_approximate(store: EmbeddedStore) -> bool:
     with store._database.snapshot() as connection:
-        view = store._view(connection, "image")
+        view = store._views.get(connection, "image")
     return view.ann is not None and view.probes > 0
 
 
@@ -412,7 +412,7 @@ def test_a_repair_puts_aside_what_is_damaged_keeps_the_rest_and_takes_it_back(tm
             assert [item.id for item in store.repair()] == lost
             whole(store, reference)
             assert store.damaged() == []
-        assert EmbeddedStore.check(str(folder)) == (20 - len(hit), 1, [], len(lost))
+        assert EmbeddedStore.check(str(folder)) == (20 - len(hit), 1, [], len(lost), [])
     with EmbeddedStore(folder, DIM) as store:
         items = store.repair()
         for target in (store, reference):
@@ -439,8 +439,8 @@ def test_an_index_made_without_checksums_opens_and_gets_them_at_the_next_write(t
         whole(store, reference)
     with (folder / "image-0.f32").open("r+b") as file:
         file.write(b"x")  # of what the earlier version wrote
-    with EmbeddedStore(folder) as store:
-        assert [(found.file.name, found.start) for found in store.damaged()] == [("image-0.f32", 0)]
+    (found,) = EmbeddedStore.check(str(folder)).damage
+    assert "image-0.f32 is not what was written: bytes 0…" in found
 
 
 def test_a_damaged_approximate_index_is_named_and_made_anew_by_the_next_writer(tmp_path: Path) -> None:

@@ -32,12 +32,13 @@ class Found(NamedTuple):
 
 class Checked(NamedTuple):
     """What a check found. damage: a sentence for each thing that is not as it was written. waiting: items that were put aside
-    because their vectors were damaged, see `Store.repair`."""
+    because their vectors were damaged, see `Store.repair`. notes: what can't be told, and why."""
 
     pictures: int
     captions: int
     damage: list[str]
     waiting: int = 0
+    notes: Sequence[str] = ()
 
 
 def with_marks(meta: Mapping[str, Value], marks: Mapping[str, bool]) -> dict[str, Value]:
@@ -47,7 +48,7 @@ def with_marks(meta: Mapping[str, Value], marks: Mapping[str, bool]) -> dict[str
 
 
 class UnreachableError(UserError):
-    """The index is not there (any more), or its database does not answer."""
+    """The index is not there (any more), is damaged, or its database does not answer: no mistake of who asks."""
 
 
 class Store(ABC):

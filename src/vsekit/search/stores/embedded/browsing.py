@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -21,6 +22,10 @@ class Browsing(Store):
     """The part of the store that is about this."""
 
     _database: Database
+
+    @abstractmethod
+    def _unseal(self) -> None:
+        """The database is about to change, see `seal`."""
 
     def version(self) -> str | None:
         return self._database.about("generation")
@@ -51,6 +56,7 @@ class Browsing(Store):
         """Beside a writer, whose lock is not needed: it leaves marks as they are."""
         tally: Counter[tuple[str, object]] = Counter()
         with self._database.transaction() as connection:
+            self._unseal()
             found = tables.rows(connection, ids)
             for id in dict.fromkeys(ids):
                 row, kind, _, doc = found[id]

@@ -21,7 +21,7 @@ from vsekit.errors import UserError
 from vsekit.files import atomic_path
 from vsekit.search.items import Kind
 from vsekit.search.stores import approximate, exact
-from vsekit.search.stores.embedded import files
+from vsekit.search.stores.embedded import files, seal
 from vsekit.search.stores.embedded.database import Database
 from vsekit.search.stores.embedded.nearest import View
 from vsekit.search.stores.rows import KINDS
@@ -88,6 +88,7 @@ class Builder:
         name = f"{kind}-{os.urandom(4).hex()}.ivf"
         with atomic_path(self.folder / name) as temporary:
             approximate.save(index, temporary)
+        seal.remove(self.folder)
         with self._database.transaction() as connection:
             old = connection.execute("select file, ann from kinds where kind = ?", (kind,)).fetchone()
             current = old[0] == view.key[0]  # not compacted or rebuilt meanwhile

@@ -201,6 +201,14 @@ class Database:
                 raise
             connection.execute("commit")
 
+    def settled(self) -> bool:
+        """Puts all writes into the file itself, and says whether they are: not while somebody reads an earlier state."""
+        with self.explained():
+            connection = self.connection()
+            connection.execute("pragma busy_timeout = 1000")
+            busy, *_ = connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        return not busy and not self._has_log()
+
     def close(self) -> None:
         self._closed = True
         with self._guard:

@@ -137,9 +137,10 @@ def complete(connection: sqlite3.Connection, folder: Path, dim: int) -> None:
             remember_whole(connection, folder, ann)
 
 
-def damaged(connection: sqlite3.Connection, folder: Path, file: str) -> Iterator[Damage]:
-    """What of a file is not as it was written. Nothing is known of bytes without a checksum."""
-    rows = connection.execute("select start, bytes, sha256 from checksums where file = ? order by start", (file,))
+def damaged(connection: sqlite3.Connection, folder: Path, file: str, after: int = 0) -> Iterator[Damage]:
+    """What of a file is not as it was written, from byte `after` on. Nothing is known of bytes without a checksum."""
+    sql = "select start, bytes, sha256 from checksums where file = ? and start >= ? order by start"
+    rows = connection.execute(sql, (file, after))
     path = folder / file
     for start, size, digest in rows:
         try:

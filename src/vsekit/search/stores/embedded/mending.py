@@ -16,7 +16,7 @@ import numpy as np
 
 from vsekit.search.items import Item
 from vsekit.search.stores.base import Checked
-from vsekit.search.stores.embedded import files, tables
+from vsekit.search.stores.embedded import files, seal, tables
 from vsekit.search.stores.embedded.database import CHECKSUMS, Database
 from vsekit.search.stores.embedded.files import FLOAT, Damage
 from vsekit.search.stores.rows import KINDS, from_doc
@@ -44,6 +44,7 @@ def check(folder: Path) -> Checked:
     """See `Store.check`."""
     database = Database(folder)
     try:
+        known = seal.check(folder, database)
         with database.snapshot() as connection:
             told = [row for (row,) in connection.execute("pragma quick_check(10)") if row != "ok"]
             damaged = list(damage(connection, folder, database.dim()))
@@ -56,7 +57,8 @@ def check(folder: Path) -> Checked:
         what = "is missing" if not file.is_file() else "is not what was written"
         places = ", ".join(f"{one.start:,}…{one.stop:,}" for one in found)
         sentences.append(f"{file} {what}: bytes {places}")
-    return Checked(counts.get("image", 0), counts.get("caption", 0), sentences, waiting)
+    notes = [] if known else [f"{database.path} has no checksum; the next vse index that ends gives it one."]
+    return Checked(counts.get("image", 0), counts.get("caption", 0), sentences, waiting, notes)
 
 
 def put_aside(connection: sqlite3.Connection, folder: Path, dim: int) -> list[str]:

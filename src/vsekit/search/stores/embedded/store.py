@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,15 +22,15 @@ import numpy as np
 from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
-from vsekit.search.stores import approximate
 from vsekit.search.stores.base import Checked, Found
-from vsekit.search.stores.embedded import builder, files, mending, place, tables
+from vsekit.search.stores.embedded import builder, files, mending, place, seal, tables
 from vsekit.search.stores.embedded.browsing import Browsing
 from vsekit.search.stores.embedded.builder import Builder
 from vsekit.search.stores.embedded.database import CHECKSUMS, DATABASE, Database
 from vsekit.search.stores.embedded.filter import condition
 from vsekit.search.stores.embedded.lock import WriterLock
 from vsekit.search.stores.embedded.nearest import View, candidates
+from vsekit.search.stores.embedded.views import Views
 from vsekit.search.stores.rows import KINDS, checked, from_doc, ranked, scores
 
 Result = TypeVar("Result")
@@ -60,13 +60,13 @@ class EmbeddedStore(Browsing):
         self.location = str(self.folder)
         self.approximate_above = approximate_above
         self._guard = threading.RLock()
-        self._views: dict[str, View] = {}
         self._passing: OrderedDict[tuple[Any, ...], np.ndarray] = OrderedDict()
         self._fields: tuple[str, dict[str, dict[str, Any]]] = ("", {})
-        self._closed = False
+        self._closed = self._unsealed = False
         self._lock = WriterLock(self.folder)
         self._database = Database(self.folder)
-        self._builder = Builder(self.folder, self._database, self._view, approximate_above)
+        self._views = Views(self.folder, self._database, self._same_dim)
+        self._builder = Builder(self.folder, self._database, self._views.get, approximate_above)
         try:
             self._open(create, rebuild)
         except BaseException:
@@ -88,7 +88,8 @@ class EmbeddedStore(Browsing):
                 remedy="It was made with another model. Use that one, or another folder.",
             )
         if create is None:  # else a writer is coming, who may repair
-            self._retrying(lambda connection: files.check_lengths(connection, self.folder, self.dim))
+            seal.check(self.folder, self._database)
+            self._retrying(self._views.check)
             self._builder.start_where_due()
 
     # The writer's lock, and writing
@@ -97,9 +98,9 @@ class EmbeddedStore(Browsing):
         if self._lock.held:
             self._lock.check()
             return
-        self._lock.take()
+        self._take()
         try:
-            self._same_size(self._database.dim())
+            self._same_dim()
             self._retrying(lambda connection: files.check_lengths(connection, self.folder, self.dim))
             with self._database.transaction() as connection:
                 connection.execute(CHECKSUMS)
@@ -109,6 +110,29 @@ class EmbeddedStore(Browsing):
         except BaseException:
             self._lock.release()
             raise
+
+    def _take(self) -> None:
+        """The lock, and no more. From now on the database changes."""
+        self._lock.take()
+        try:
+            seal.check(self.folder, self._database)
+            self._unseal()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _unseal(self) -> None:
+        seal.remove(self.folder)
+        self._unsealed = True
+
+    def _seal(self) -> None:
+        """What this store has changed, unless another is the writer, who will."""
+        if not self._unsealed:
+            return
+        with suppress(UserError):  # another writes, or the disk is full: it stays as it is
+            if not self._lock.held:
+                self._lock.take()
+            seal.put(self.folder, self._database, self.folder / builder.LOCK)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -130,14 +154,14 @@ class EmbeddedStore(Browsing):
     def rebuild(self, dim: int) -> None:
         if not self._lock.held:
             self._lock.take()  # and no more: what is there may be of another size, or damaged
+            self._unseal()
         self._lock.check()
         with self._database.transaction() as connection:
             connection.execute(CHECKSUMS)
             tables.clear(connection, dim)
             connection.execute("update about set value = value + 1 where key = 'generation'")
         self.dim = dim
-        with self._guard:
-            self._views.clear()
+        self._views.clear()
         builder.tidy(self.folder, self._database)
 
     def identity(self) -> str:
@@ -149,9 +173,9 @@ class EmbeddedStore(Browsing):
     def repair(self) -> list[Item]:
         """Reads all vectors."""
         if not self._lock.held:
-            self._lock.take()
+            self._take()
         self._lock.check()
-        self._same_size(self._database.dim())
+        self._same_dim()
         with self._database.transaction() as connection:
             stale = mending.put_aside(connection, self.folder, self.dim)
             files.complete(connection, self.folder, self.dim)
@@ -193,45 +217,16 @@ class EmbeddedStore(Browsing):
 
     # Reading
 
-    def _same_size(self, dim: int) -> None:
+    def _same_dim(self) -> int:
+        """UserError where the index was made anew for vectors of another size."""
+        dim = self._database.dim()
         if dim != self.dim:
             raise UserError(
                 f"this index was made anew: it holds vectors of {dim} now, not of {self.dim}",
                 file=self.folder,
                 remedy="Open it again, with its new model.",
             )
-
-    def _view(self, connection: sqlite3.Connection, kind: Kind) -> View:
-        sql = "select file, slots, living, ann, covered, probes, depth from kinds where kind = ?"
-        file, slots, living, ann, covered, probes, depth = connection.execute(sql, (kind,)).fetchone()
-        key = (file, slots, living, ann)
-        with self._guard:
-            old = self._views.get(kind)
-            if old is not None and old.key == key:
-                return old
-        self._same_size(self._database.dim())
-        try:
-            vectors = files.map_vectors(self.folder / file, slots, self.dim)
-        finally:
-            self._database.check_place()  # the file is found by its name
-        rows = connection.execute("select slot from dead where kind = ? order by slot", (kind,))
-        dead = np.fromiter((slot for (slot,) in rows), dtype=np.int64)
-        if ann is None:
-            index = None
-        elif old is not None and old.key[3] == ann:
-            index = old.ann
-        else:
-            index = self._approximate(connection, ann)
-        view = View(key, vectors, living, dead, index, covered, probes, depth)
-        with self._guard:
-            self._views[kind] = view
-        return view
-
-    def _approximate(self, connection: sqlite3.Connection, file: str) -> Any:
-        if files.has_checksums(connection) and any(files.damaged(connection, self.folder, file)):
-            (self.folder / file).stat()  # where it is gone, that is what is wrong
-            raise UserError("this file is damaged", file=self.folder / file, remedy=files.APPROXIMATE_REMEDY)
-        return approximate.load(self.folder / file)
+        return dim
 
     def _retrying(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """A file that a snapshot names may have been replaced before it was opened; the next snapshot names another."""
@@ -253,7 +248,7 @@ class EmbeddedStore(Browsing):
     def vectors(self, ids: Sequence[str]) -> np.ndarray:
         def read(connection: sqlite3.Connection) -> np.ndarray:
             rows = tables.rows(connection, ids)
-            views: dict[str, View] = {kind: self._view(connection, kind) for kind in KINDS}
+            views: dict[str, View] = {kind: self._views.get(connection, kind) for kind in KINDS}
             result = np.empty((len(ids), self.dim), dtype=np.float32)
             for i, id in enumerate(ids):
                 _, kind, slot, _ = rows[id]
@@ -301,7 +296,7 @@ class EmbeddedStore(Browsing):
             raise ValueError(f"queries of shape {queries.shape} for vectors of {self.dim}")
 
         def look(connection: sqlite3.Connection) -> list[Found]:
-            view = self._view(connection, kind)
+            view = self._views.get(connection, kind)
             rows = None if filter is None else self._passing_slots(connection, kind, filter)
             answers = []
             for query, found in zip(queries, candidates(view, queries, top, rows, self.approximate_above)):
@@ -339,7 +334,7 @@ class EmbeddedStore(Browsing):
         if self._lock.held:
             self._builder.start_where_due(0.1)
             self._builder.join()
-            self._lock.release()
+        self._seal()
+        self._lock.release()
         self._database.close()
-        with self._guard:
-            self._views.clear()
+        self._views.clear()
