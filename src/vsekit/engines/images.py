@@ -1,6 +1,7 @@
 """A frozen image encoder through ONNX Runtime: the features torch gives, to 1e-5, some three times as fast on a CPU.
 
-The graph is written once for each encoder and kept in the cache folder, named by the encoder's weights, mean, std and size.
+The graph is written once for each encoder and kept in the cache folder, named by the encoder's weights, mean, std and size,
+with its checksum beside it: one that is not what was written is written anew.
 torch remains the reference: `compiled` compares both on two pictures before it keeps a graph.
 """
 
@@ -17,6 +18,7 @@ from vsekit.engines.graphs import PixelGraph, write_graph
 from vsekit.engines.session import start_session
 from vsekit.errors import UserError
 from vsekit.files import cache_folder, fingerprint
+from vsekit.seals import KEY, check_files, read_sealed, sums_of, write_sealed
 from vsekit.threads import usable_cores
 
 #: Of numbers as large as the features' own; ReLU6 networks give 0 … 6.
@@ -47,11 +49,10 @@ def compiled(
     """
     name = fingerprint(weights_fingerprint(encoder), encoder.mean, encoder.std, encoder.pixels, str(encoder), views)
     path = (folder or cache_folder() / "engines") / f"{name}.onnx"
-    if path.is_file():
-        try:
-            return ImageEngine(path, threads)
-        except UserError:
-            path.unlink()  # damaged; it is written anew
+    seal = path.with_suffix(".json")
+    if _whole(path, seal):
+        return ImageEngine(path, threads)
+    path.unlink(missing_ok=True)  # damaged, or of before there were checksums; it is written anew
     graph = PixelGraph(encoder)
     rng = np.random.default_rng(0)
     crops = rng.integers(0, 256, (2, views, encoder.pixels, encoder.pixels, 3), dtype=np.uint8)
@@ -67,7 +68,16 @@ def compiled(
             f"onnxruntime gives other features than torch for this encoder, by {apart:.1e}",
             remedy="Run it with torch, and report the encoder.",
         )
+    write_sealed(seal, {}, sums_of(path.parent, [path]))
     return engine
+
+
+def _whole(path: Path, seal: Path) -> bool:
+    try:
+        check_files(path.parent, read_sealed(seal, "")[KEY], "")
+    except (FileNotFoundError, KeyError, UserError):
+        return False
+    return True
 
 
 def _normalised(encoder: ImageEncoder, crops: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,7 @@
     image_ids.txt, caption_ids.txt      the item of each row, one id a line; captions are PICTURE#0, PICTURE#1, …
     image_groups.npy, caption_groups.npy   equal numbers belong together; see `vse evaluate --image-groups`
     images.parquet, captions.parquet    the same with ids and sentences, where asked for
-    embed.json                          what made them, and how many rows of each are done
+    embed.json                          what made them, how many rows of each are done, and checksums at the end
 
 A kill at any moment costs the last few seconds: the same call goes on where embed.json stands.
 """
@@ -22,9 +22,10 @@ from vsekit.data.pairs import Pairs, Picture
 from vsekit.errors import UserError, missing_extra
 from vsekit.export.runtime import Exported, is_exported, open_exported
 from vsekit.features.fingerprints import identities_of
-from vsekit.features.writer import ResumableWriter
+from vsekit.features.writer import AGAIN, ResumableWriter
 from vsekit.files import atomic_path, fingerprint, write_npy, write_text
 from vsekit.progress import QUIET, Progress
+from vsekit.seals import CHECKED, KEY, check_files
 
 MARKER = "embed.json"
 SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp"))
@@ -73,6 +74,7 @@ def embed(
     texts = [caption.text for caption in pairs.captions]
     made_by = fingerprint(model.fingerprint, ids, identities_of(pairs.pictures), texts)
     with ResumableWriter(out, MARKER, {"fingerprint": made_by}, _other) as writer:
+        check_files(out, (writer.state or {}).pop(KEY, {}), AGAIN, most=CHECKED)
         header = writer.state or {
             "fingerprint": made_by,
             "model": model.fingerprint,
@@ -97,6 +99,7 @@ def embed(
 
         _fill(writer, header, "images", PICTURES, of_pictures, progress)
         _fill(writer, header, "captions", CAPTIONS, of_texts, progress)
+        writer.mark(header, finished=True)
     if parquet:
         _write_parquet(out / "images.parquet", {"id": ids}, out / "images.npy")
         owners = [pairs.pictures[caption.picture].id for caption in pairs.captions]
@@ -139,7 +142,6 @@ def _fill(
             if writer.due:
                 writer.mark(header)
             bar.update(stop, count)
-    writer.mark(header)
 
 
 def _of_pictures(model: Any, pairs: Pairs, some: slice, broken: dict[str, str] | None) -> np.ndarray:

@@ -5,14 +5,14 @@
     querybank.safetensors        and
     calibration.json             of models that have them
     README.md                    twenty lines of numpy and onnxruntime that give the same embeddings
-    config.json                  the model's fingerprint, how pictures are prepared, and the SHA-256 of every file
+    config.json                  the model's fingerprint, how pictures are prepared, and the SHA-256 of every file, its own too
 
-The folder is compared with the model before it is called finished: pictures and sentences through both.
+The folder is compared with the model before it is called finished: pictures and sentences through both. Until then it holds
+a file `unfinished`, so that the same command, typed again after a kill, knows the folder for its own.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from dataclasses import dataclass
@@ -26,9 +26,12 @@ from vsekit.errors import UserError
 from vsekit.export.readme import readme
 from vsekit.export.runtime import CONFIG, FORMAT, open_exported
 from vsekit.export.sources import Source, read_source
-from vsekit.files import atomic_path, write_json, write_text
+from vsekit.files import atomic_path, remove_left_over, write_text
 from vsekit.progress import QUIET, Progress
+from vsekit.seals import sums_of, write_sealed
 
+#: In a folder while it is being written.
+UNFINISHED = "unfinished"
 #: The smallest cosine between a vector of the graph and one of torch.
 AGREEMENT = 1 - 1e-4
 SENTENCES = ("a dog", "Two men can't play football in the snow, can they?", "x", "a red ball and a blue box " * 12)
@@ -75,6 +78,7 @@ def export_onnx(model: str | Path | Source, out: Path | str, progress: Progress 
     write_text(out / "README.md", readme(config))
     seal(out, config)
     agreement = compared(source, out)
+    (out / UNFINISHED).unlink()
     return Written(out, source.fingerprint, source.dim, {p.name: p.stat().st_size for p in files_of(out)}, agreement)
 
 
@@ -88,6 +92,7 @@ def make_room(out: Path) -> None:
     if files is None:
         empty_folder(out)
         return
+    _begin(out)
     (out / CONFIG).unlink()
     for name in files:
         if Path(name).name == name:  # written by hand it may point anywhere
@@ -95,20 +100,29 @@ def make_room(out: Path) -> None:
 
 
 def empty_folder(out: Path) -> None:
-    """Makes the folder; UserError where anything stands in it."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    """Makes the folder, to be written into; UserError where anything stands in it but what a killed export left."""
+    if out.exists() and not (out.is_dir() and (_begun(out) or not any(out.iterdir()))):
         raise UserError("other things stand here", file=out, remedy="Name a new or empty folder.")
+    _begin(out)
+
+
+def _begun(out: Path) -> bool:
+    return (out / UNFINISHED).is_file() or all(path.match(f".{UNFINISHED}.*.tmp") for path in out.iterdir())
+
+
+def _begin(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
+    remove_left_over(out)
+    write_text(out / UNFINISHED, "An export was begun here. The same command, typed again, writes it anew.\n")
 
 
 def files_of(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_file() and path.name != CONFIG)
+    return sorted(path for path in folder.iterdir() if path.is_file() and path.name not in (CONFIG, UNFINISHED))
 
 
 def seal(out: Path, config: dict[str, Any]) -> None:
     """Writes config.json, with the SHA-256 of all other files; without it the folder is no export."""
-    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files_of(out)}
-    write_json(out / CONFIG, config | {"files": digests})
+    write_sealed(out / CONFIG, config | {"files": sums_of(out, files_of(out))})
 
 
 def compared(source: Source, out: Path) -> float:

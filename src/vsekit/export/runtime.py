@@ -22,6 +22,7 @@ from vsekit.engines.session import start_session
 from vsekit.errors import UserError
 from vsekit.export.preparation import Preparation
 from vsekit.export.sentences import sentence_reader
+from vsekit.seals import read_sealed
 from vsekit.threads import usable_cores
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def open_exported(folder: Path | str, threads: int | None = None) -> Exported:
     """Opens a folder made by `vse export --to onnx`. threads: None takes all cores the process may use."""
     folder = Path(folder)
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        config = read_sealed(folder / CONFIG, AGAIN)
         if config["vsekit_export"] != FORMAT:
             raise ValueError(f"format {config['vsekit_export']}, and this version reads format {FORMAT}")
         return Exported(folder, config, threads)

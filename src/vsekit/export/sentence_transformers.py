@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from vsekit.data.text import Ragged
 from vsekit.data.views import normalised
 from vsekit.errors import UserError
-from vsekit.export.folder import empty_folder
+from vsekit.export.folder import UNFINISHED, empty_folder
 from vsekit.export.preparation import View
 from vsekit.export.sources import VSESource, read_source
 from vsekit.files import write_json, write_text
@@ -118,3 +118,4 @@ def export_sentence_transformers(model: str | Path, out: Path | str) -> None:
     write_json(out / "config_sentence_transformers.json", {"similarity_fn_name": SIMILARITIES[source.similarity]})
     module = {"idx": 0, "name": "0", "path": "model", "type": f"{VSEModule.__module__}.{VSEModule.__name__}"}
     write_json(out / "modules.json", [module])
+    (out / UNFINISHED).unlink()
