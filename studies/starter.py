@@ -29,6 +29,7 @@ from vsekit.memory import keep_freed_memory
 from vsekit.models.model import VSE, load_model
 from vsekit.parts import merged
 from vsekit.progress import QUIET, Progress
+from vsekit.seals import write_sealed
 from vsekit.search.calibration import calibrate_pairs
 from vsekit.training.loop import train
 from vsekit.training.settings import RunSettings
@@ -107,7 +108,7 @@ def keep(run: Path, out: Path, pairs: Pairs, teachers: int) -> None:
     load_model(run).save(out, half=True)
     model, val = load_model(out), pairs.split("val")
     images, captions = read(model, val)
-    write_json(
+    write_sealed(
         out / "calibration.json",
         calibrate_pairs(images.numpy(), captions.numpy(), val.picture_groups, val.caption_groups),
     )

@@ -94,7 +94,7 @@ class CachedFeatures:
             self._take(store)
 
     def _take(self, store: FeatureStore) -> None:
-        known = np.load(store.folder / "contents.npy", allow_pickle=False).tolist()
+        known = store.array("contents").tolist()
         self._rows |= {content: (store, row) for row, content in enumerate(known) if content}
 
     def __len__(self) -> int:

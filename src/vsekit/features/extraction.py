@@ -91,7 +91,7 @@ def extract(
         _fill(encoder, pictures, view, writer, header, workers, progress)
         if not header["done"] and (skip_broken or not header["broken"]):
             header["done"] = True
-            writer.mark(header)
+            writer.mark(header, finished=True)
     if header["broken"] and not skip_broken:
         listed = "\n".join(f"    {id_}: {reason}" for id_, reason in header["broken"].items())
         raise UserError(

@@ -7,9 +7,9 @@
     contents.npy     (n,) 64 bits that name each picture by its bytes, to find its features wherever it lies
     ids.txt          the picture of each row, one id a line
     identities.npy   (n, 2) size of the file and CRC-32 of its first 64 KB, to notice a picture that has changed
-    store.json       what made it: encoder, weights, view, seed; the axes; how many rows are done
+    store.json       what made it: encoder, weights, view, seed; the axes; how many rows are done; checksums of all files
 
-`extraction` writes it. Stores made before contents.npy came have none, and are read all the same.
+`extraction` writes it. Stores made before contents.npy or checksums came have none, and are read all the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from vsekit.data.views import ViewSettings
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError
 from vsekit.features.fingerprints import identity
-from vsekit.features.writer import differences, read_marker
+from vsekit.features.writer import differences, load_array, read_marker
+from vsekit.seals import CHECKED, KEY, check_files
 
 if TYPE_CHECKING:
     from vsekit.encoders.base import ImageEncoder
@@ -49,6 +50,9 @@ class FeatureStore:
         header = read_marker(folder / MARKER)
         if header is None:
             raise UserError("no features here", file=folder, remedy="Extract them with: vse features … --out DIR")
+        if not {"done", "rows", "axes", "broken", "pictures"} <= header.keys():
+            raise UserError("this is not the header of a feature store", file=folder / MARKER, remedy=_REDO)
+        check_files(folder, header.get(KEY, {}), _REDO, most=CHECKED)
         if not header["done"]:
             rows, count, broken = header["rows"], header["pictures"]["count"], len(header["broken"])
             what = f"{broken} pictures could not be read" if rows == count else f"{rows} of {count} pictures are done"
@@ -58,7 +62,7 @@ class FeatureStore:
                 remedy="Run the same vse features command again: it goes on where it stopped (--skip-broken: without "
                 "the pictures that cannot be read).",
             )
-        return cls(folder, header, (folder / "ids.txt").read_bytes().decode().split("\n")[:-1])
+        return cls(folder, header, (folder / "ids.txt").read_bytes().decode(errors="replace").split("\n")[:-1])
 
     @property
     def axes(self) -> list[str]:
@@ -76,7 +80,7 @@ class FeatureStore:
 
     def array(self, name: str) -> np.ndarray:
         """The memory-mapped `features`, `boxes` or `lengths`."""
-        return np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        return load_array(self.folder / f"{name}.npy")
 
     def check(
         self,
@@ -99,7 +103,7 @@ class FeatureStore:
             raise other_features(self.folder, name, was, now)
         if pictures is not None:
             rows = self._rows(pictures)
-            stored = np.load(self.folder / "identities.npy", allow_pickle=False)[rows]
+            stored = self.array("identities")[rows]
             changed = [p.id for p, was in zip(pictures, stored) if p.path is not None and identity(p) != tuple(was)]
             if changed:
                 raise UserError(

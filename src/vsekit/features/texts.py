@@ -2,7 +2,7 @@
 
 states.npy    (Σ lengths, d) float16, all sentences one after the other
 offsets.npy   (n + 1,) where each starts
-store.json    what made it, and how many sentences are done: a kill costs the last few seconds
+store.json    what made it, how many sentences are done (a kill costs the last few seconds), and checksums at the end
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from vsekit.encoders.base import TextEncoder
 from vsekit.encoders.text.transformer import TransformerSettings
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError
-from vsekit.features.writer import ResumableWriter
+from vsekit.features.writer import AGAIN, ResumableWriter
 from vsekit.files import cache_folder, fingerprint, write_npy
 from vsekit.parts import ReadTokens, Sets
 from vsekit.progress import QUIET, Progress
+from vsekit.seals import CHECKED, KEY, check_files
 
 
 class TextStates:
@@ -62,6 +63,7 @@ def extract_texts(
     encoder.eval()
     with ResumableWriter(out, "store.json", made_by, lambda *_: _other_states(out)) as writer:
         done = writer.state["done"] if writer.state else 0
+        check_files(out, (writer.state or {}).get(KEY, {}), AGAIN, most=CHECKED)
         if not done:
             writer.reserve({"states": (np.float16, (int(tokens.offsets[-1]), encoder.dim))})
             write_npy(out / "offsets.npy", tokens.offsets)
@@ -75,7 +77,8 @@ def extract_texts(
                 done = start + len(chosen)
                 bar.update(done, len(tokens))
                 if writer.due or done == len(tokens):
-                    writer.mark({**made_by, "done": done, "sentences": len(tokens), "dim": encoder.dim})
+                    state = {**made_by, "done": done, "sentences": len(tokens), "dim": encoder.dim}
+                    writer.mark(state, finished=done == len(tokens))
         return TextStates(writer.array("states"), tokens.offsets)
 
 

@@ -1,7 +1,7 @@
 """Arrays that take long to compute, written so that a kill at any moment costs the last few seconds.
 
     NAME.npy             one file an array, at its final size from the start
-    the marker (JSON)    what made them, and how far they are: the last thing written
+    the marker (JSON)    what made them, and how far they are: the last thing written, with checksums of all files at the end
     snapshot-N.npy       what else is needed to go on, where that is an array too
 
 The room is reserved on the disk first, so that a full one is an OSError before the work: a memory map of a sparse file
@@ -23,10 +23,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from vsekit.errors import UserError
-from vsekit.files import remove_left_over, sized, write_json, write_npy
+from vsekit.files import remove_left_over, sized, write_npy
+from vsekit.seals import KEY, read_sealed, sums_of, write_sealed
 
 #: Seconds of work a kill may cost.
 FLUSH_SECONDS = 5.0
+AGAIN = "Remove the folder, and run the command that made it again."
 #: Makes the error for a folder that holds something else: by the name of what differs, what it was and what it is now.
 Refusal = Callable[[str, Any, Any], UserError]
 
@@ -103,7 +105,7 @@ class ResumableWriter:
             return
         if name not in self._files:
             path = self.folder / f"{name}.npy"
-            self._rows[name] = len(np.load(path, mmap_mode="r", allow_pickle=False))
+            self._rows[name] = len(load_array(path))
             self._files[name] = self._stack.enter_context(path.open("r+b"))
         file = self._files[name]
         file.seek((start - self._rows[name]) * rows[0].nbytes, os.SEEK_END)
@@ -113,15 +115,18 @@ class ResumableWriter:
         """What was written, memory-mapped; not to be changed."""
         if name in self._files:
             self._files[name].flush()
-        return np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        return load_array(self.folder / f"{name}.npy")
 
     @property
     def due(self) -> bool:
         """Whether it is time to move the marker."""
         return time.monotonic() - self._marked >= self.seconds
 
-    def mark(self, state: dict[str, Any], snapshot: np.ndarray | None = None) -> None:
-        """Moves the marker to `state`, once all rows written so far, and the snapshot, are on the disk."""
+    def mark(self, state: dict[str, Any], snapshot: np.ndarray | None = None, *, finished: bool = False) -> None:
+        """Moves the marker to `state`, once all rows written so far, and the snapshot, are on the disk.
+
+        finished: nothing follows; the marker gets the checksums of all arrays (.npy) and lists (.txt) here.
+        """
         for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
@@ -130,7 +135,9 @@ class ResumableWriter:
             name = f"snapshot-{1 + max([int(path.stem.partition('-')[2]) for path in old], default=0)}"
             write_npy(self.folder / f"{name}.npy", snapshot)
             state = {**state, "snapshot": name}
-        write_json(self.marker, state)
+        state = {name: value for name, value in state.items() if name != KEY}
+        whole = [path for path in sorted(self.folder.iterdir()) if path.suffix in (".npy", ".txt") and path not in old]
+        write_sealed(self.marker, state, sums_of(self.folder, whole if finished else []))
         self.state = state
         for path in old:
             path.unlink()
@@ -139,19 +146,25 @@ class ResumableWriter:
     def snapshot(self) -> np.ndarray | None:
         """The snapshot the marker was moved with, where it was."""
         name = (self.state or {}).get("snapshot")
-        return None if name is None else np.load(self.folder / f"{name}.npy", allow_pickle=False)
+        return None if name is None else np.array(load_array(self.folder / f"{name}.npy"))
 
 
 def read_marker(path: Path) -> dict[str, Any] | None:
     """What a marker says; None where there is none."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_sealed(path, AGAIN)
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise UserError(
-            f"this folder is damaged: {error}", file=path, remedy="Remove it, and run the same command again."
-        ) from None
+
+
+def load_array(path: Path) -> np.ndarray:
+    """A memory-mapped .npy file; nothing is unpickled. UserError where there is none, or a damaged one."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise UserError("this file is missing", file=path, remedy=AGAIN) from None
+    except (ValueError, TypeError, EOFError, SyntaxError, MemoryError, OverflowError) as error:
+        raise UserError(f"this file is damaged: {error}", file=path, remedy=AGAIN) from None
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:

@@ -9,12 +9,11 @@ from time to time (`features.writer`), so that a killed run continues where it w
     captions.npy         (n_images, top_captions) int32, hardest first        caption_scores.npy   float32, same shape
     images.npy           (n_captions, top_images) int32, hardest first        image_scores.npy     float32, same shape
     positive_scores.npy  float32, of the pairs that belong together, image by image, captions ascending
-    mining.json          fingerprint, sizes, settings, distribution of scores
+    mining.json          fingerprint, sizes, settings, distribution of scores; checksums of all files
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -29,9 +28,12 @@ from vsekit.errors import UserError
 from vsekit.evaluation.positives import Positives, Relation
 from vsekit.evaluation.scorers import Scorer, scorer
 from vsekit.evaluation.topk import TopK, unpack
-from vsekit.features.writer import ResumableWriter
+from vsekit.features.writer import ResumableWriter, load_array
 from vsekit.progress import Update
+from vsekit.seals import CHECKED, KEY, check_files, read_sealed, sums_of, write_sealed
 
+ARRAYS = ("captions", "images", "caption_scores", "image_scores", "positive_scores")
+REPAIR = "Remove the folder, and mine again: vse mine"
 PANEL, BLOCK = 1024, 2048
 SAMPLE = 64  # negatives remembered of each block, for the distribution
 LAYOUT = 2  # of an unfinished folder; that of another version is begun anew
@@ -55,9 +57,11 @@ class MiningResult:
         folder = Path(folder)
         if not (folder / "mining.json").is_file():
             raise UserError("not a folder of mined negatives", file=folder, remedy="Make one with: vse mine")
-        names = ("captions", "images", "caption_scores", "image_scores", "positive_scores")
-        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names}
-        return cls(folder=folder, info=json.loads((folder / "mining.json").read_text(encoding="utf-8")), **arrays)
+        info = read_sealed(folder / "mining.json", REPAIR)
+        check_files(folder, info.pop(KEY, {}), REPAIR, most=CHECKED)
+        if not {"fingerprint", "distribution"} <= info.keys():
+            raise UserError("this does not describe mined negatives", file=folder / "mining.json", remedy=REPAIR)
+        return cls(folder=folder, info=info, **{name: load_array(folder / f"{name}.npy") for name in ARRAYS})
 
     def summary(self) -> list[str]:
         """Lines with the distribution of positive and negative scores."""
@@ -131,6 +135,7 @@ def mine_scores(
     if (out / "mining.json").is_file() and resume:
         finished = MiningResult.load(out)
         if finished.info["fingerprint"] == info["fingerprint"]:
+            _remove_spare(out)
             return finished
         raise UserError(
             "these negatives were mined with another model, other data or other sizes",
@@ -159,9 +164,14 @@ def mine_scores(
         out.rename(old)
     os.replace(partial, out)
     shutil.rmtree(old, ignore_errors=True)
-    for spare in [out / "started.json", out / "sample.npy", *out.glob("snapshot-*.npy")]:
-        spare.unlink()
+    _remove_spare(out)
     return MiningResult.load(out)
+
+
+def _remove_spare(out: Path) -> None:
+    """What only an unfinished mining needs; a kill may have left it."""
+    for spare in [out / "started.json", out / "sample.npy", *out.glob("snapshot-*.npy")]:
+        spare.unlink(missing_ok=True)
 
 
 def _check_lengths(own: Relation, n: int, m: int, top_captions: int, top_images: int) -> None:
@@ -247,4 +257,6 @@ class _Work:
         }
         self.info["distribution"] = {name: np.quantile(v, QUANTILES).tolist() for name, v in distribution.items()}
         self.mark()
-        files.write_json(self.writer.folder / "mining.json", self.info)
+        folder = self.writer.folder
+        sums = sums_of(folder, [folder / f"{name}.npy" for name in ARRAYS])
+        write_sealed(folder / "mining.json", self.info, sums)

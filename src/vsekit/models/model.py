@@ -1,6 +1,6 @@
 """The model: two towers and a similarity, saved as one folder that needs nothing else.
 
-config.json             settings, what rebuilding needs of the encoders, and the checksums of the weights
+config.json             settings, what rebuilding needs of the encoders, and checksums: its own, the weights', the tokenizer's
 model.safetensors       weights; those of a pip package that were not changed are left out
 vocab.json              or what else the tokenizer keeps
 querybank.safetensors   see `querybank`; where training was told to make one
@@ -9,7 +9,6 @@ README.md               the model card (written by training)
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,14 @@ from vsekit.encoders.image import encoder_settings
 from vsekit.encoders.lora import adapter_weights
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError, nearest
-from vsekit.files import fingerprint, write_json, write_tensors
+from vsekit.files import fingerprint, write_tensors
 from vsekit.models import adapters, checksums
 from vsekit.models.querybank import Querybank, remove_querybank
 from vsekit.models.settings import ModelSettings
 from vsekit.models.tower import Tower
 from vsekit.outside import trusting
 from vsekit.parts import Sets, lacks_part, wrong_fields
+from vsekit.seals import read_sealed, sums_of, write_sealed
 from vsekit.similarity.base import Similarity
 
 FORMAT = 1
@@ -149,8 +149,9 @@ class VSE(nn.Module):
         """Writes the folder; an existing model there is replaced file by file, the weights and their checksum last.
         half: as 16-bit floats."""
         folder.mkdir(parents=True, exist_ok=True)
+        checksums.forget_all(folder)
         self.tokenizer.save(folder)
-        write_json(
+        write_sealed(
             folder / "config.json",
             {
                 "vsekit": FORMAT,
@@ -160,6 +161,7 @@ class VSE(nn.Module):
                 "image_dim": self.image_dim,
                 "features": self.feature_source,
             },
+            sums_of(folder, _tokenizer_files(folder)),
         )
         remove_querybank(folder)
         self.save_weights(folder, half=half)
@@ -176,6 +178,12 @@ class VSE(nn.Module):
     def fingerprint(self) -> str:
         """Changes when any weight or setting does."""
         return fingerprint(self.settings.model_dump(mode="json"), weights_fingerprint(self))
+
+
+def _tokenizer_files(folder: Path) -> list[Path]:
+    """The tokenizer's, as it saved them: vocab.json, or what is in tokenizer/."""
+    found = [folder / "vocab.json", *sorted((folder / "tokenizer").rglob("*"))]
+    return [file for file in found if file.is_file() and not file.name.startswith(".")]
 
 
 def _with_encoders(settings: ModelSettings, image: Any, text: Any) -> ModelSettings:
@@ -216,6 +224,12 @@ def model_folder(path: Path | str) -> Path:
     )
 
 
+def check_model(folder: Path) -> None:
+    """UserError where a model's files are not what was written; those of which that is known."""
+    checksums.check(folder, remedy=REPAIR)
+    _weights(folder)
+
+
 def load_model(path: Path | str, *, trust: bool = False, merge: bool = True) -> VSE:
     """Loads a model folder, or the model of a run folder. Nothing is unpickled.
 
@@ -225,7 +239,8 @@ def load_model(path: Path | str, *, trust: bool = False, merge: bool = True) -> 
     folder = model_folder(path)
     config_file = folder / "config.json"
     try:
-        config = json.loads(config_file.read_text(encoding="utf-8"))
+        config = read_sealed(config_file, REPAIR)
+        checksums.check(folder, remedy=REPAIR)
         if config["vsekit"] != FORMAT:
             raise ValueError(f"format {config['vsekit']}, and this version reads format {FORMAT}")
         with trusting(trust):
@@ -270,12 +285,11 @@ def load_model(path: Path | str, *, trust: bool = False, merge: bool = True) -> 
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
-    """UserError where the file is not what was saved."""
+    """UserError where the file holds none."""
     try:
         weights: dict[str, Tensor] = load_file(folder / WEIGHTS)
     except (ValueError, KeyError, SafetensorError) as error:
         raise UserError(f"no weights can be read: {error}", file=folder / WEIGHTS, remedy=REPAIR) from None
-    checksums.check(folder, WEIGHTS, remedy=REPAIR)
     return weights
 
 

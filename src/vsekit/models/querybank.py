@@ -30,7 +30,7 @@ from vsekit.models import checksums
 from vsekit.parts import Settings
 
 FILE = "querybank.safetensors"
-REPAIR = "Remove it for plain scores, or train again."
+REPAIR = "Train again, or fetch the model whole."
 
 
 class QuerybankSettings(Settings):
@@ -64,6 +64,7 @@ class Querybank:
     @classmethod
     def load(cls, folder: Path) -> Querybank | None:
         """The bank of a model's folder, where there is one."""
+        checksums.check(folder, FILE, remedy=REPAIR)
         if not (folder / FILE).is_file():
             return None
         try:
@@ -73,7 +74,6 @@ class Querybank:
             bank = cls(images, captions, float(numbers["temperature"]), float(numbers["weight"]))
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"not a querybank: {error}", file=folder / FILE, remedy=REPAIR) from None
-        checksums.check(folder, FILE, remedy=REPAIR)
         return bank
 
 

@@ -117,7 +117,7 @@ def load_settings(recipe: str, assignments: Iterable[str] = ()) -> Any:
             )
         try:
             settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise UserError(f"not YAML: {error}", file=path) from None
         if not isinstance(settings, dict):
             raise UserError("a recipe file holds settings: seed, model, data, stages", file=path)

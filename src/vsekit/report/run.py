@@ -132,7 +132,7 @@ def run_report(
         of=whole,
         metrics=replace(measured, ci=confidence(measured)),
         chance=chance_level(Positives.by_groups(*groups)),
-        curves=training_curves(read_metrics(run)) if log.is_file() else None,
+        curves=training_curves(read_metrics(run)) if log.is_file() or config.is_file() else None,
         overlap=similarity_overlap(scores, *groups),
         cross_retrieval=cross_retrieval(scores, *groups),
         uniformity=alignment_uniformity(scores, *groups, vectors),
@@ -147,7 +147,7 @@ def run_report(
             for p, c in (explained if attends(model) else [])
         },
         view=view,
-        config=config.read_text(encoding="utf-8") if config.is_file() else "",
+        config=config.read_text(encoding="utf-8", errors="replace") if config.is_file() else "",
     )
 
 

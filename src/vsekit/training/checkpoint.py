@@ -2,12 +2,11 @@
 
 state/step-00001200-00/  weights.safetensors   the model's and the loss's
                          optimiser.safetensors  moments, one tensor an entry
-                         state.json             where the run was, and the checksums of the others
+                         state.json             where the run was, and the checksums of all three
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -20,10 +19,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from vsekit.errors import UserError
-from vsekit.files import checksum, write_json, write_tensors
+from vsekit.files import write_tensors
+from vsekit.seals import KEY, check_files, read_sealed, sums_of, write_sealed
 from vsekit.training.shards import Rows
 
 WEIGHTS, MOMENTS = "weights.safetensors", "optimiser.safetensors"
+REPAIR = "Start anew in another folder."
 
 
 def save_checkpoint(
@@ -53,8 +54,8 @@ def save_checkpoint(
     temporary.mkdir()
     write_tensors(temporary / WEIGHTS, weights)
     write_tensors(temporary / MOMENTS, tensors)
-    digests = {name: checksum(temporary / name) for name in (WEIGHTS, MOMENTS)}
-    write_json(temporary / "state.json", {**state, "optimiser": plain, "sha256": digests})
+    sums = sums_of(temporary, [temporary / WEIGHTS, temporary / MOMENTS])
+    write_sealed(temporary / "state.json", {**state, "optimiser": plain}, sums)
     for file in temporary.iterdir():
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
@@ -71,16 +72,16 @@ def newest_checkpoint(folder: Path) -> Path | None:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
+    """What state.json says. UserError where it can't be read, or is not what was written."""
     try:
-        state: dict[str, Any] = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return read_sealed(checkpoint / "state.json", REPAIR)
+    except OSError as error:
         raise _damaged(checkpoint, error) from None
-    return state
 
 
 def _damaged(checkpoint: Path, error: Exception) -> UserError:
     what = str(error).splitlines()[0]
-    return UserError(f"this checkpoint is damaged: {what}", file=checkpoint, remedy="Start anew in another folder.")
+    return UserError(f"this checkpoint is damaged: {what}", file=checkpoint, remedy=REPAIR)
 
 
 def load_checkpoint(
@@ -90,13 +91,11 @@ def load_checkpoint(
     rows = rows or Rows()
     state, parameters = read_state(checkpoint), dict(module.named_parameters())
     try:
-        for name, digest in state.get("sha256", {}).items():
-            if checksum(checkpoint / name) != digest:
-                raise OSError(f"{name} is not what was written")
+        check_files(checkpoint, state.get(KEY, {}), REPAIR)
         weights = load_file(checkpoint / WEIGHTS)
         module.load_state_dict({name: rows.own(parameters.get(name), value) for name, value in weights.items()})
         flat = {**load_file(checkpoint / MOMENTS), **state["optimiser"]}
-    except (OSError, SafetensorError, RuntimeError) as error:
+    except (OSError, SafetensorError, RuntimeError, KeyError) as error:
         raise _damaged(checkpoint, error) from None
     for number, optimiser in enumerate(optimisers):
         entries: dict[int, dict[str, Any]] = {}

@@ -6,16 +6,20 @@ from typing import Any
 
 import torch
 
+from vsekit.files import checksum
+from vsekit.seals import KEY
 from vsekit.training.board import Board
-from vsekit.training.run import Log, RunFolder
+from vsekit.training.run import CONFIG, Log, RunFolder
 
 
 class Journal:
-    """metrics_size: where metrics.jsonl ended at the last checkpoint; what was written after it is cut."""
+    """metrics_size: where metrics.jsonl ended at the last checkpoint; what was written after it is cut. metrics_sha256: of
+    what was written before it, where that is known."""
 
-    def __init__(self, folder: RunFolder, metrics_size: int, tensorboard: bool) -> None:
+    def __init__(self, folder: RunFolder, metrics_size: int, metrics_sha256: str | None, tensorboard: bool) -> None:
         self.board = Board(folder.path / "tensorboard") if tensorboard else None
-        self.metrics, self.timings = Log(folder.metrics, metrics_size), Log(folder.timings)
+        self.config = folder.path / CONFIG
+        self.metrics, self.timings = Log(folder.metrics, metrics_size, metrics_sha256), Log(folder.timings)
 
     def event(self, event: str, **values: Any) -> None:
         """A line of metrics, with tensors as numbers."""
@@ -28,14 +32,20 @@ class Journal:
         self.timings.write(values)
 
     def end(self, line: dict[str, Any]) -> None:
-        """The closing line, which makes the run a finished one."""
-        self.metrics.write(line)
+        """The closing line, which makes the run a finished one and vouches for all lines before it and for config.yaml."""
+        sums = {self.metrics.path.name: self.metrics_sha256, CONFIG: checksum(self.config)}
+        self.metrics.write({**line, KEY: sums})
         self.flushed()
 
     def flushed(self) -> int:
         """Makes sure all is on disk; returns the size of the metrics."""
         self.timings.flushed()
         return self.metrics.flushed()
+
+    @property
+    def metrics_sha256(self) -> str | None:
+        """Of all lines so far."""
+        return self.metrics.sha256.hexdigest()
 
     def close(self) -> None:
         self.metrics.close()
@@ -61,6 +71,10 @@ class Silence(Journal):
 
     def flushed(self) -> int:
         return 0
+
+    @property
+    def metrics_sha256(self) -> str | None:
+        return None
 
     def close(self) -> None:
         pass

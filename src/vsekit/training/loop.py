@@ -20,6 +20,7 @@ import torch
 from vsekit import threads
 from vsekit.data.pairs import Pairs
 from vsekit.files import fingerprint
+from vsekit.models.model import check_model
 from vsekit.progress import QUIET, Progress
 from vsekit.training.bank import keep_querybank
 from vsekit.training.card import write_card
@@ -54,6 +55,7 @@ class Where:
     steps: int = 0
     best: dict[str, Any] | None = None
     metrics_size: int = 0
+    metrics_sha256: str | None = None
     threads: int = 0
     processes: int = 1
 
@@ -120,10 +122,12 @@ class Trainer:
             for of_the_files in ("optimiser", "sha256"):
                 state.pop(of_the_files, None)
             self.where = Where(**state)
+            if self.where.best is not None:
+                check_model(folder.model)
             self.progress.say(f"Going on from step {self.where.steps}.")
             self._say_if_others()
-        leads = self.world.leads
-        self.journal = Journal(folder, self.where.metrics_size, options.tensorboard) if leads else Silence()
+        leads, size, sha256 = self.world.leads, self.where.metrics_size, self.where.metrics_sha256
+        self.journal = Journal(folder, size, sha256, options.tensorboard) if leads else Silence()
         self.opener = Opener(settings, data, folder, self.progress, self.world)
         self.watch = Watch()
 
@@ -275,6 +279,7 @@ class Trainer:
 
     def _save(self, stage: Stage) -> None:
         self.where.metrics_size = self.journal.flushed()
+        self.where.metrics_sha256 = self.journal.metrics_sha256
         save_checkpoint(self.folder.state, stage.step, stage.optimisers, asdict(self.where), stage.rows)
 
     def _create_folder(self) -> None:

@@ -2,7 +2,8 @@
 
 config.yaml     everything the run was made with; replayable with vse train config.yaml
 model/          the best snapshot, complete in itself
-metrics.jsonl   a line a step and a line a validation; the same bytes whenever the run is repeated
+metrics.jsonl   a line a step and a line a validation; the same bytes whenever the run is repeated. The closing line holds
+                checksums: of all lines before it, and of config.yaml
 timings.jsonl   seconds and pairs/s, and CPU seconds of training and validation, which are never the same twice
 state/          for exact resume
 skipped.csv     what of the collection was set aside, and why; written before training
@@ -11,6 +12,7 @@ skipped.csv     what of the collection was set aside, and why; written before tr
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import time
@@ -22,9 +24,13 @@ import yaml
 from vsekit.data.clean import SKIPPED
 from vsekit.errors import UserError
 from vsekit.files import remove_left_over, write_text
+from vsekit.seals import KEY, check_files
+from vsekit.training.checkpoint import newest_checkpoint, read_state
 from vsekit.training.settings import RunSettings
 
 LOCK = ".lock"
+CONFIG = "config.yaml"
+REPAIR = "Start anew in another folder: vse train … --out DIR"
 #: How long a folder made by one process may take to be seen by another.
 SEEN_SECONDS = 30.0
 
@@ -52,7 +58,7 @@ class RunFolder:
         self.metrics, self.timings = path / "metrics.jsonl", path / "timings.jsonl"
         self._lock: TextIO | None = None
         self.content = {**settings.model_dump(mode="json"), "collection": collection, "source": source}
-        config = path / "config.yaml"
+        config = path / CONFIG
         if not leads:
             return
         if path.exists() and not path.is_dir():
@@ -80,12 +86,12 @@ class RunFolder:
             except OSError:
                 raise UserError("another process is training into this folder", file=self.path) from None
             remove_left_over(self.path)
-        write_text(self.path / "config.yaml", yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True))
+        write_text(self.path / CONFIG, yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True))
 
     def must_be_seen(self, rank: int, seconds: float = SEEN_SECONDS) -> None:
         """UserError where this process does not see the folder that the leader has made; network disks take a moment."""
         until = time.monotonic() + seconds
-        while not (self.path / "config.yaml").is_file():
+        while not (self.path / CONFIG).is_file():
             if time.monotonic() > until:
                 raise UserError(
                     f"rank {rank} does not see the run folder that rank 0 has made",
@@ -112,19 +118,26 @@ class RunFolder:
 
 def finished(run: Path) -> dict[str, Any] | None:
     """The closing line of a run's metrics.jsonl, when the run is complete."""
-    lines = (run / "metrics.jsonl").read_bytes().splitlines() if (run / "metrics.jsonl").is_file() else []
-    last = json.loads(lines[-1]) if lines and lines[-1].endswith(b"}") else {}
-    return last if last.get("event") == "end" else None
+    lines = read_metrics(run) if (run / "metrics.jsonl").is_file() else []
+    return lines[-1] if lines and lines[-1].get("event") == "end" else None
 
 
 class Log:
-    """Appends JSON lines; the file is made with the first. `size` cuts what was written after a checkpoint."""
+    """Appends JSON lines; the file is made with the first. `size` cuts what was written after a checkpoint.
 
-    def __init__(self, path: Path, size: int | None = None) -> None:
+    sha256: of the first `size` bytes, where it was written down; UserError where the file is another one now.
+    """
+
+    def __init__(self, path: Path, size: int | None = None, sha256: str | None = None) -> None:
         self.path = path
         self._file: BinaryIO | None = None
-        if size is not None and path.is_file():
-            os.truncate(path, size)
+        before = path.read_bytes()[:size] if path.is_file() else b""
+        self.sha256 = hashlib.sha256(before)
+        if size is not None:
+            if len(before) < size or sha256 not in (None, self.sha256.hexdigest()):
+                raise _damaged(path)
+            if path.is_file():
+                os.truncate(path, size)
 
     @property
     def file(self) -> BinaryIO:
@@ -133,7 +146,9 @@ class Log:
         return self._file
 
     def write(self, line: dict[str, Any]) -> None:
-        self.file.write(json.dumps(line, allow_nan=False).encode() + b"\n")
+        data = json.dumps(line, allow_nan=False).encode() + b"\n"
+        self.sha256.update(data)
+        self.file.write(data)
 
     def flushed(self) -> int:
         """Makes sure all is on disk; returns the size."""
@@ -149,10 +164,10 @@ class Log:
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise UserError("this run's settings can't be read", file=path, remedy="Start anew in another folder.")
+        raise UserError("this run's settings can't be read", file=path, remedy=REPAIR)
     return content
 
 
@@ -168,6 +183,40 @@ def flat(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """All whole lines of a run's metrics.jsonl."""
-    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines if line.endswith("}")]
+    """All whole lines of a run's metrics.jsonl; the last may be half of one, while the run goes on or after a kill.
+
+    UserError where a line is none, or where lines or config.yaml are not those that the closing line or, without one, the
+    newest checkpoint vouches for.
+    """
+    path = run / "metrics.jsonl"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError("this run's log is missing", file=path, remedy=REPAIR) from None
+    whole = data[: data.rfind(b"\n") + 1]
+    lines = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise UserError(f"this is no line of a log: {error}", file=path, line=number, remedy=REPAIR) from None
+        if not isinstance(found, dict):
+            raise UserError("this is no line of a log", file=path, line=number, remedy=REPAIR)
+        lines.append(found)
+    sums: dict[str, str] = {}
+    if lines and lines[-1].get("event") == "end":
+        sums = lines[-1].pop(KEY, {})
+        before, expected = whole[: whole.rstrip(b"\n").rfind(b"\n") + 1], sums.pop(path.name, None)
+    elif checkpoint := newest_checkpoint(run / "state"):
+        state = read_state(checkpoint)
+        before, expected = data[: state["metrics_size"]], state.get("metrics_sha256")
+    else:
+        before, expected = b"", None
+    if expected not in (None, hashlib.sha256(before).hexdigest()):
+        raise _damaged(path)
+    check_files(run, sums, REPAIR)
+    return lines
+
+
+def _damaged(log: Path) -> UserError:
+    return UserError("this log is damaged: it is not what was written", file=log, remedy=REPAIR)
