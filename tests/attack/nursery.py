@@ -1,10 +1,11 @@
 """A process that has everything imported, and has a child for each command of `vse`: ten a second instead of one in three.
 
-    {"arguments": ["search", …], "folder": where it runs, "kill": n, "largest": bytes}   a line in
-    {"code": …, "out": …, "err": …, "moments": …}                                        a line out
+    {"arguments": ["search", …], "folder": where it runs, "kill": n, "coarse": …, "largest": bytes}   a line in
+    {"code": …, "out": …, "err": …, "moments": …}                                                     a line out
 
-kill: the child kills itself before the n-th call that could write (`Moments`); 0 only counts them. largest: no file may
-grow beyond it.
+kill: the child kills itself before the n-th call that could write (`Moments`); 0 only counts them. coarse: before the n-th
+file that is opened for writing, renamed or removed, since counting all calls makes some commands ten times as slow. largest:
+no file may grow beyond it.
 """
 
 from __future__ import annotations
@@ -41,8 +42,16 @@ class Moments:
         self.count, self.kill = 0, kill
 
     def __call__(self, frame: FrameType, event: str, called: Any) -> None:
-        if event != "c_call" or not self._writes(called):
-            return
+        if event == "c_call" and self._writes(called):
+            self._one()
+
+    def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """The coarse way, see the module."""
+        opened = event == "open" and bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
+        if opened or event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"):
+            self._one()
+
+    def _one(self) -> None:
         self.count += 1
         if self.count == self.kill:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -100,10 +109,17 @@ class Nursery:
         self._process.stdin.close()
         self._process.wait()
 
-    def run(self, *arguments: str, folder: Path, kill: int | None = None, largest: int | None = None) -> End:
+    def run(
+        self,
+        *arguments: str,
+        folder: Path,
+        kill: int | None = None,
+        coarse: bool = False,
+        largest: int | None = None,
+    ) -> End:
         assert self._process.stdin
         assert self._process.stdout
-        asked = {"arguments": arguments, "folder": str(folder), "kill": kill, "largest": largest}
+        asked = {"arguments": arguments, "folder": str(folder), "kill": kill, "coarse": coarse, "largest": largest}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         return End(**json.loads(self._process.stdout.readline()), arguments=list(arguments))
@@ -118,7 +134,9 @@ def _child(asked: dict[str, Any], moments: Moments) -> int:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (asked["largest"], resource.RLIM_INFINITY))
     sys.argv = ["vse", *asked["arguments"]]
-    if asked["kill"] is not None:
+    if asked["kill"] is not None and asked["coarse"]:
+        sys.addaudithook(moments.audit)
+    elif asked["kill"] is not None:
         threading.setprofile(moments)
         sys.setprofile(moments)
     code = 0
@@ -166,9 +184,16 @@ def _import_all() -> None:
 
     torch.set_num_threads(1)
     import lightning_fabric  # noqa: F401
+    import onnx  # noqa: F401
+    import onnxruntime  # noqa: F401
+    import onnxscript  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
     from transformers import AutoModel, AutoTokenizer, BertModel, BertTokenizer  # noqa: F401
 
     import vsekit.demo.story
+    import vsekit.export.embeddings
+    import vsekit.export.folder
+    import vsekit.export.sources
     import vsekit.recipes.reproduce
     import vsekit.report.audit
     import vsekit.report.run

@@ -83,7 +83,7 @@ def test_full_disk(command: Command, disk: SmallDisk, attack: Attack) -> None:
     before = disk.used()
     assert world.vse(*typed(command)).code == 0
     pages = (disk.used() - before) // PAGE + 2
-    for free in sorted(map(int, attack.rng.permutation(pages + 1)[: attack.some(4)])):
+    for free in sorted(map(int, attack.rng.permutation(pages + 1)[: attack.some(2, of=2 * len(COMMANDS))])):
         disk.restore(*command.makes)
         disk.resize(free * PAGE)
         end = world.vse(*typed(command))
@@ -99,7 +99,7 @@ def test_limited_files(command: Command, world: World, attack: Attack) -> None:
     places = [world.whole / name for name in command.makes]
     files = [p for place in places for p in (place.rglob("*") if place.is_dir() else [place]) if p.is_file()]
     largest = max(path.stat().st_size for path in files)
-    for limit in sorted(map(int, attack.rng.integers(0, largest, attack.some(3)))):
+    for limit in sorted(map(int, attack.rng.integers(0, largest, attack.some(2, of=2 * len(COMMANDS))))):
         world.restore(*command.makes)
         where = f"no file beyond {limit} of {largest} bytes"
         if judged(attack, command, where, world, world.vse(*typed(command), largest=limit)):

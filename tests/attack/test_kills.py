@@ -12,10 +12,10 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=[command.name for command in COMMANDS])
 def test_killed(command: Command, world: World, attack: Attack) -> None:
     there_are = world.moments[command.name]
-    moments = attack.rng.permutation(there_are)[: attack.some(5)] + 1
+    moments = attack.rng.permutation(there_are)[: attack.some(3, of=len(COMMANDS))] + 1
     for moment in map(int, moments):
         world.restore(*command.makes)
-        killed = world.vse(*typed(command), kill=moment)
+        killed = world.vse(*typed(command), kill=moment, coarse=command.coarse)
         if killed.code != -9:  # threads make a moment more or less
             assert killed.code == 0, killed
             continue

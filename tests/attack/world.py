@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from tests.attack.nursery import End, Nursery
 COLOURS = ("red", "green", "blue", "black", "white", "pink")
 THINGS = ("dog", "cat", "boat", "tree")
 CNN = "--set widths=[4,8] --set pixels=16"
+SMALL = "--set model.dim=8 --set model.text.encoder.dim=8 --set model.text.encoder.word_dim=4"
 
 RECIPE = {
     "model": {
@@ -57,13 +60,18 @@ OF_STATES = {
 class Command:
     """A command that writes.
 
-    makes: what it writes, below the world's folder. again: what is added when it is told to go on after a kill.
+    makes: what it writes, below the world's folder. again: what is added when it is told to go on after a kill. index: an
+    index that it makes, which is compared by what it answers. runs: folders of runs, whose state is not compared. coarse: how
+    its moments are counted, see `nursery`.
     """
 
     name: str
     line: str
     makes: tuple[str, ...]
     again: str = ""
+    index: str = ""
+    runs: tuple[str, ...] = ()
+    coarse: bool = False
 
 
 ON_DATA = "--data photos.csv --features features"
@@ -71,14 +79,33 @@ SEARCH = ("search", "index", "a red dog", "--top", "30", "--no-pictures", "--jso
 COMMANDS = (
     Command("features", f"features small_cnn --data photos.csv --out features {CNN} --batch-size 4", ("features",)),
     Command("states", "features transformer --set model=bert --data photos.csv --out states", ("states",)),
-    Command("train", f"train tiny.yaml {ON_DATA} --out run --checkpoint-seconds 0", ("run",), "--resume"),
+    Command(
+        "train", f"train tiny.yaml {ON_DATA} --out run --checkpoint-seconds 0", ("run",), "--resume", runs=("run",)
+    ),
     Command("mine", f"mine run {ON_DATA} --out mined --top-captions 5 --top-images 4", ("mined",)),
-    Command("index", "index run photos.csv --out index", ("index",)),
+    Command("index", "index run photos.csv --out index", ("index",), index="index"),
     Command("report", f"report run {ON_DATA} --split val --out report.html", ("report.html",)),
     Command("audit", f"audit run {ON_DATA} --out audit.html", ("audit.html",)),
     Command("evaluate", f"evaluate run {ON_DATA} --csv figures.csv --trec trec", ("figures.csv", "trec")),
     Command("scenes", "data scenes --out scenes --train 6 --val 2 --test 2 --pixels 32", ("scenes",)),
     Command("sheet", "search index red --no-pictures --json --sheet sheet.html", ("sheet.html",)),
+    Command("clean", "data clean photos.csv --out clean", ("clean",)),
+    Command("copy", "index copy index copied", ("copied",), index="copied"),
+    Command("embed", "embed run --data photos.csv --out vectors --parquet", ("vectors",)),
+    Command("export", "export run onnx --to onnx", ("onnx",), coarse=True),
+    Command(
+        "reproduce",
+        f"reproduce scenes:vse0 --data scenes --out runs {SMALL} --set stages.main.epochs=1 --set stages.main.batch_size=8",
+        ("runs",),
+        runs=("runs/scenes/vse0",),
+    ),
+    Command(
+        "demo",
+        f"demo --out demo --train 12 --test 4 {SMALL} --set stages.main.epochs=1 --set stages.main.batch_size=8",
+        ("demo",),
+        index="demo/index",
+        runs=("demo/run",),
+    ),
 )
 
 
@@ -127,13 +154,13 @@ class World:
         self.moments: dict[str, int] = {}
         write_sources(self.copy)
         for command in COMMANDS:
-            end = self.vse(*typed(command), kill=0)
+            end = self.vse(*typed(command), kill=0, coarse=command.coarse)
             assert end.code == 0, end
             self.moments[command.name] = end.moments
         self.made = {c.name: self.result(c) for c in COMMANDS}
         shutil.copytree(self.copy, self.whole)
 
-    def vse(self, *arguments: str, **faults: int | None) -> End:
+    def vse(self, *arguments: str, **faults: Any) -> End:
         return self.nursery.run(*arguments, folder=self.copy, **faults)
 
     def restore(self, *without: str) -> None:
@@ -142,24 +169,27 @@ class World:
         shutil.copytree(self.whole, self.copy, ignore=lambda at, names: without if Path(at) == self.whole else ())
 
     def result(self, command: Command) -> dict[str, str]:
-        """What a command made: a digest of every file; of an index and a page what they answer and show."""
-        if command.name == "index":
-            return {"answer": answered(self.vse(*SEARCH))}
+        """What a command made: a digest of every file; of an index what it answers."""
         found = {}
+        if command.index:
+            answer = answered(self.vse("search", command.index, *SEARCH[2:]))
+            # The demo draws its pictures anew each time.
+            found["answer"] = re.sub(r'"mtime_ns": \d+', "", answer) if command.name == "demo" else answer
         for name in command.makes:
             place = self.copy / name
             for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
                 at = path.relative_to(self.copy).as_posix()
-                left = (
-                    command.name == "evaluate" and path.suffix == ".tmp"
-                )  # a folder that may be another's is not swept
-                if path.is_file() and path.name not in UNREPEATABLE and not at.startswith("run/state/") and not left:
+                aside = (*(f"{run}/state/" for run in command.runs), f"{command.index or '-'}/")
+                left = path.suffix == ".tmp" and command.name in SHARED
+                if path.is_file() and path.name not in UNREPEATABLE and not at.startswith(aside) and not left:
                     found[at] = hashlib.sha256(path.read_bytes().rstrip()).hexdigest()
         return found
 
 
 #: Files that are never the same twice, or that are there while a process works.
 UNREPEATABLE = {"timings.jsonl", ".lock"}
+#: Commands that write into a folder that may be another's too, and sweep nothing there.
+SHARED = {"evaluate", "clean"}
 
 
 def answered(end: End) -> str:
