@@ -17,10 +17,11 @@ import vsekit
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.text.transformer import TransformerSettings
 from vsekit.errors import UserError
-from vsekit.export.folder import compared, export_onnx
+from vsekit.export.folder import compared, export_onnx, make_room
 from vsekit.export.runtime import is_exported, open_exported
 from vsekit.export.sources import VSESource
 from vsekit.models.querybank import Querybank
+from vsekit.seals import write_sealed
 
 TEXTS = ["a dog", "a red wall .", "", "A blue, blue dog cannot see the wall. " * 5]
 PROGRAM = """
@@ -166,7 +167,7 @@ def test_damaged_missing_and_foreign_graphs_are_refused(copied: Path) -> None:
         """Puts another file in the place of the text tower, and its digest into config.json."""
         (copied / "text.onnx").write_bytes(data)
         files = config["files"] | {"text.onnx": hashlib.sha256(data).hexdigest()}
-        (copied / "config.json").write_text(json.dumps(config | {"files": files}))
+        write_sealed(copied / "config.json", config | {"files": files})
 
     whole = (copied / "text.onnx").read_bytes()
     (copied / "text.onnx").write_bytes(whole[:-9] + b"\0" + whole[-8:])
@@ -191,8 +192,33 @@ def test_folders_that_are_no_exports_are_refused(tmp_path: Path) -> None:
         open_exported(tmp_path)
     for text in ("{}", "[]", "nothing", '{"vsekit_export": 99}'):
         (tmp_path / "config.json").write_text(text)
-        with pytest.raises(UserError, match="not an exported model"):
+        with pytest.raises(UserError, match=r"config\.json: (not an exported model|this file is damaged)"):
             open_exported(tmp_path)
+
+
+def test_a_changed_setting_of_an_export_is_noticed(copied: Path) -> None:
+    config = (copied / "config.json").read_text()
+    (copied / "config.json").write_text(config.replace('"dim": 10', '"dim": 11', 1))
+    with pytest.raises(UserError, match=r"config\.json: this file is damaged[\s\S]*vse export"):
+        open_exported(copied)
+
+
+def test_an_export_that_was_killed_is_begun_again_by_the_same_command(copied: Path, tmp_path: Path) -> None:
+    begun = tmp_path / "killed while it was made"
+    begun.mkdir()
+    (begun / ".unfinished.x.tmp").touch()  # killed at its very first file
+    make_room(begun)
+    for name in ("image.onnx", ".text.onnx.x.tmp"):  # killed in the middle
+        (begun / name).touch()
+    make_room(begun)
+    assert {path.name for path in begun.iterdir()} == {"image.onnx", "unfinished"}
+    (begun / "unfinished").unlink()
+    with pytest.raises(UserError, match="other things stand here"):
+        make_room(begun)
+    (copied / "notes.txt").write_text("mine")
+    make_room(copied)  # an earlier export goes, file by file
+    assert {path.name for path in copied.iterdir()} == {"unfinished", "notes.txt"}
+    make_room(copied)
 
 
 def test_an_onnxruntime_that_is_missing_or_too_old_is_named(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

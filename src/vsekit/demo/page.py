@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vsekit.drawing.charts import histogram, lines
 from vsekit.drawing.page import beside, folded, listed, page, picture, query, row, section, table
 from vsekit.files import write_text
-from vsekit.training.run import read_metrics
+from vsekit.training.run import config_text, read_metrics
 
 if TYPE_CHECKING:
     from vsekit.demo.story import Answer, Demo
@@ -60,7 +60,7 @@ def write_report(demo: Demo, run: Path, path: Path) -> None:
             *(_mined(demo)),
             note="Captions of other training pictures that score highest with a picture.",
         ),
-        section("Settings", folded("config.yaml", (run / "config.yaml").read_text(encoding="utf-8"))),
+        section("Settings", folded("config.yaml", config_text(run))),
     ]
     lead = "VSE++ trained from scratch on generated scenes, with no pretrained part, on this machine."
     write_text(path, page("vsekit demo", lead, sections))

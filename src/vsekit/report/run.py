@@ -35,7 +35,7 @@ from vsekit.models.tower import mean_of_views
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress
 from vsekit.report.run_page import run_page
-from vsekit.training.run import read_metrics
+from vsekit.training.run import config_text, read_metrics
 
 MOST_SCORES = 2**28  # held in memory at once: a gigabyte
 CORRELATED, CONFUSED, EXPLAINED = 100, 6, 4
@@ -147,7 +147,7 @@ def run_report(
             for p, c in (explained if attends(model) else [])
         },
         view=view,
-        config=config.read_text(encoding="utf-8", errors="replace") if config.is_file() else "",
+        config=config_text(run) if config.is_file() or log.is_file() else "",
     )
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 
-from vsekit.files import checksum
 from vsekit.seals import KEY
 from vsekit.training.board import Board
-from vsekit.training.run import CONFIG, Log, RunFolder
+from vsekit.training.run import Log, RunFolder
 
 
 class Journal:
@@ -18,7 +17,6 @@ class Journal:
 
     def __init__(self, folder: RunFolder, metrics_size: int, metrics_sha256: str | None, tensorboard: bool) -> None:
         self.board = Board(folder.path / "tensorboard") if tensorboard else None
-        self.config = folder.path / CONFIG
         self.metrics, self.timings = Log(folder.metrics, metrics_size, metrics_sha256), Log(folder.timings)
 
     def event(self, event: str, **values: Any) -> None:
@@ -32,9 +30,8 @@ class Journal:
         self.timings.write(values)
 
     def end(self, line: dict[str, Any]) -> None:
-        """The closing line, which makes the run a finished one and vouches for all lines before it and for config.yaml."""
-        sums = {self.metrics.path.name: self.metrics_sha256, CONFIG: checksum(self.config)}
-        self.metrics.write({**line, KEY: sums})
+        """The closing line, which makes the run a finished one and vouches for all lines before it."""
+        self.metrics.write({**line, KEY: self.metrics_sha256})
         self.flushed()
 
     def flushed(self) -> int:

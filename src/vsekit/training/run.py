@@ -1,9 +1,9 @@
 """The run folder: what is in it and how it grows.
 
-config.yaml     everything the run was made with; replayable with vse train config.yaml
+config.yaml     everything the run was made with; replayable with vse train config.yaml. Its first line is a checksum of the rest
 model/          the best snapshot, complete in itself
 metrics.jsonl   a line a step and a line a validation; the same bytes whenever the run is repeated. The closing line holds
-                checksums: of all lines before it, and of config.yaml
+                a checksum of all lines before it
 timings.jsonl   seconds and pairs/s, and CPU seconds of training and validation, which are never the same twice
 state/          for exact resume
 skipped.csv     what of the collection was set aside, and why; written before training
@@ -24,12 +24,13 @@ import yaml
 from vsekit.data.clean import SKIPPED
 from vsekit.errors import UserError
 from vsekit.files import remove_left_over, write_text
-from vsekit.seals import KEY, check_files
+from vsekit.seals import KEY
 from vsekit.training.checkpoint import newest_checkpoint, read_state
 from vsekit.training.settings import RunSettings
 
 LOCK = ".lock"
 CONFIG = "config.yaml"
+_SEALED = "# sha256 of the lines below: "
 REPAIR = "Start anew in another folder: vse train … --out DIR"
 #: How long a folder made by one process may take to be seen by another.
 SEEN_SECONDS = 30.0
@@ -86,7 +87,8 @@ class RunFolder:
             except OSError:
                 raise UserError("another process is training into this folder", file=self.path) from None
             remove_left_over(self.path)
-        write_text(self.path / CONFIG, yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True))
+        content = yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True)
+        write_text(self.path / CONFIG, f"{_SEALED}{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
 
     def must_be_seen(self, rank: int, seconds: float = SEEN_SECONDS) -> None:
         """UserError where this process does not see the folder that the leader has made; network disks take a moment."""
@@ -161,9 +163,24 @@ class Log:
             self._file.close()
 
 
+def config_text(run: Path) -> str:
+    """A run's config.yaml, to be shown. UserError where it is not what was written; an earlier version's has no checksum."""
+    path = run / CONFIG
+    _read_config(path)
+    text = path.read_text(encoding="utf-8")
+    first, _, rest = text.partition("\n")
+    if not first.startswith(_SEALED):
+        return text
+    if first != f"{_SEALED}{hashlib.sha256(rest.encode()).hexdigest()}":
+        raise UserError("this file is damaged: it is not what was written", file=path, remedy=REPAIR)
+    return rest
+
+
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError("this run's settings are missing", file=path, remedy=REPAIR) from None
     except (yaml.YAMLError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
@@ -185,8 +202,8 @@ def flat(value: Any, prefix: str = "") -> dict[str, Any]:
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """All whole lines of a run's metrics.jsonl; the last may be half of one, while the run goes on or after a kill.
 
-    UserError where a line is none, or where lines or config.yaml are not those that the closing line or, without one, the
-    newest checkpoint vouches for.
+    UserError where a line is none, or where they are not those that the closing line or, without one, the newest checkpoint
+    vouches for.
     """
     path = run / "metrics.jsonl"
     try:
@@ -203,10 +220,8 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
         if not isinstance(found, dict):
             raise UserError("this is no line of a log", file=path, line=number, remedy=REPAIR)
         lines.append(found)
-    sums: dict[str, str] = {}
     if lines and lines[-1].get("event") == "end":
-        sums = lines[-1].pop(KEY, {})
-        before, expected = whole[: whole.rstrip(b"\n").rfind(b"\n") + 1], sums.pop(path.name, None)
+        before, expected = whole[: whole.rstrip(b"\n").rfind(b"\n") + 1], lines[-1].pop(KEY, None)
     elif checkpoint := newest_checkpoint(run / "state"):
         state = read_state(checkpoint)
         before, expected = data[: state["metrics_size"]], state.get("metrics_sha256")
@@ -214,7 +229,6 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
         before, expected = b"", None
     if expected not in (None, hashlib.sha256(before).hexdigest()):
         raise _damaged(path)
-    check_files(run, sums, REPAIR)
     return lines
 
 
