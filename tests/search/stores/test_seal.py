@@ -150,3 +150,22 @@ def test_a_changed_vector_is_noticed_on_open_and_when_another_process_has_writte
             reader.vectors([picture(1).id])
     with pytest.raises(UserError, match=rf"{file}.*damaged[\s\S]*vse index again"):
         EmbeddedStore(tmp_path / "i")
+
+
+def test_marks_break_the_seal_and_who_marked_seals_again_unless_another_writes(tmp_path: Path) -> None:
+    filled(tmp_path / "i")
+    with EmbeddedStore(tmp_path / "i") as reader:
+        reader.mark([picture(1).id], {"favourite": True})
+        assert not (tmp_path / "i" / SEAL).exists()
+        with EmbeddedStore(tmp_path / "i") as other:
+            assert other.items([picture(1).id])[0].meta["favourite"]
+        with EmbeddedStore(tmp_path / "i", DIM) as writer:
+            writer.write([picture(30)], vectors(1))
+            with EmbeddedStore(tmp_path / "i") as marking:
+                marking.mark([picture(2).id], {"favourite": True})
+            assert not (tmp_path / "i" / SEAL).exists()
+        assert not check_index(tmp_path / "i").notes  # the writer's
+        reader.mark([picture(3).id], {"favourite": True})
+    assert not check_index(tmp_path / "i").notes
+    with EmbeddedStore(tmp_path / "i") as store:
+        assert store.count("image") == 10
