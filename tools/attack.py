@@ -48,7 +48,15 @@ def attack(name: str, count: int, seed: int, only: str | None) -> tuple[int, dic
         given = {"COUNT": str(count), "SEED": str(seed), "OUT": out}
         environment = {**os.environ, **{f"VSEKIT_ATTACK_{key}": value for key, value in given.items()}}
         chosen = ["-k", only] if only else []
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"tests/attack/{ATTACKS[name][0]}", *chosen]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            f"tests/attack/{ATTACKS[name][0]}",
+            *chosen,
+        ]
         code = subprocess.run(command, cwd=ROOT, env=environment).returncode
         return code, counted(Path(out))
 

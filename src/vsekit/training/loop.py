@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +169,8 @@ class Trainer:
             load_checkpoint(checkpoint, stage.step, stage.optimisers, stage.rows)
         else:
             best = self.where.best if stage.keeps_best else None
-            same = {"threads": self.where.threads, "processes": self.where.processes}
-            self.where = Where(stage=index, steps=self.where.steps, best=best, **same)
+            begun: dict[str, Any] = {"epoch": 0, "step": 0, "metrics_size": 0, "metrics_sha256": None}
+            self.where = replace(self.where, stage=index, best=best, **begun)
             self._create_folder()
             start_alike(stage.step, stage.rows.parameters, self.world)
             self._save(stage)
