@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -16,6 +16,9 @@ from vsekit.search.searcher import Searcher
 from vsekit.serve.app import create_app
 from vsekit.serve.decoders import Decoders
 from vsekit.serve.run import bind
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @contextmanager
@@ -62,3 +65,17 @@ def decoders() -> Iterator[Decoders]:
     made = Decoders(10**6)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+    from tests.serve.browser import FLAGS, chromium
+
+    path = chromium()
+    if path is None:
+        pytest.skip("needs chromium, chromium-browser or google-chrome on the PATH")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()

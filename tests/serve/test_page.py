@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("playwright")
 pytest.importorskip("fastapi")
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
-from tests.serve.browser import FLAGS, Fake, Refusal, Serving, chromium, png, serving
+from playwright.sync_api import Browser, Page, expect
+from tests.serve.browser import Fake, Refusal, Serving, png, serving
 
 Open = Callable[..., Page]
 expect.set_options(timeout=10_000)
@@ -62,17 +62,6 @@ DROP = (
 }"""
 )
 PASTE = TRANSFER + 'document.dispatchEvent(new ClipboardEvent("paste", { clipboardData: transfer, ...how })); }'
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = chromium()
-    if path is None:
-        pytest.skip("needs chromium, chromium-browser or google-chrome on the PATH")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

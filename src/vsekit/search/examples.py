@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from vsekit.search.query import Query
 from vsekit.search.searcher import Answer, Ask, Searcher
 
+COUNT = 6
+STEP = 16  # phrases tried at once
 CAPTIONS = 400  # looked at
 LONGEST = 60  # characters
 COMMON = frozenset({"a", "an", "and", "at", "by", "for", "from", "in", "is", "of", "on", "the", "to", "with", "two"})
@@ -42,18 +44,24 @@ a ball, a chair
 )
 
 
-def examples(searcher: Searcher, count: int = 6) -> list[str]:
-    """At most so many sentences to search with, each with another picture as its best answer; none where none fit."""
+def examples(searcher: Searcher, count: int = COUNT) -> Iterator[list[str]]:
+    """At most so many sentences to search with, each with another picture as its best answer: none where none fit.
+
+    Made step by step, the last one whole, so that whoever shares the encoder with others can let them in between.
+    """
     captions = _captions(searcher)
     if len(captions) >= count:
-        return _different([(text, text) for text in captions], count)
-    answers = searcher.search_many([Ask(Query.of("text", phrase), top=1) for phrase in PHRASES])
+        yield _different([(text, text) for text in captions], count)
+        return
     fitting: list[tuple[float, str, str]] = []
-    for phrase, answer in zip(PHRASES, answers):
-        if isinstance(answer, Answer) and answer.hits and answer.hits[0].match in ("strong", "likely"):
-            best = answer.hits[0]
-            fitting.append((-(best.standing or 0.0), phrase, best.item.id))
-    return _different([(phrase, id) for _, phrase, id in sorted(fitting)], count)
+    for start in range(0, len(PHRASES), STEP):
+        phrases = PHRASES[start : start + STEP]
+        answers = searcher.search_many([Ask(Query.of("text", phrase), top=1) for phrase in phrases])
+        for phrase, answer in zip(phrases, answers):
+            if isinstance(answer, Answer) and answer.hits and answer.hits[0].match in ("strong", "likely"):
+                best = answer.hits[0]
+                fitting.append((-(best.standing or 0.0), phrase, best.item.id))
+        yield _different([(phrase, id) for _, phrase, id in sorted(fitting)], count)
 
 
 def _captions(searcher: Searcher) -> list[str]:

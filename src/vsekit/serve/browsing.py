@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
@@ -27,27 +29,27 @@ PLACES, CELL = 24, 0.1  # shown at most; degrees, about 10 km
 
 
 class Kept:
-    """The last few answers of each question, while the index stays as it is; for `seconds` even if it changes."""
+    """The last few answers, each as long as the index stays as it is."""
 
-    def __init__(self, seconds: float = 0.0, most: int = 16) -> None:
-        self._seconds, self._most = seconds, most
-        self._kept: dict[str, tuple[Store, str | None, float, Any]] = {}
+    def __init__(self, most: int = 16) -> None:
+        self._most = most
+        self._kept: dict[str, tuple[Store, str | None, Any]] = {}
 
     def get(self, store: Store, key: str, make: Callable[[], Any]) -> Any:
-        version, now = store.version(), time.monotonic()
-        if key in self._kept:
-            of, then, since, answer = self._kept[key]
-            if of is store and ((version is not None and then == version) or now - since < self._seconds):
-                return answer
+        version = store.version()
+        if version is not None and key in self._kept and self._kept[key][:2] == (store, version):
+            return self._kept[key][2]
         answer = make()
-        self._kept[key] = (store, version, now, answer)
+        self._kept[key] = (store, version, answer)
         while len(self._kept) > self._most:
-            del self._kept[next(iter(self._kept))]
+            with suppress(KeyError, StopIteration, RuntimeError):  # other threads may be here, too
+                del self._kept[next(iter(self._kept))]
         return answer
 
 
 def add_browsing(app: FastAPI, engine: Engine, limits: Limits) -> None:
-    facets_kept, places_kept, examples_kept = Kept(), Kept(), Kept(EXAMPLES_SECONDS)
+    facets_kept, places_kept = Kept(), Kept()
+    example_search: tuple[float, Searcher, asyncio.Future[list[str]]] | None = None
 
     @app.get(
         "/api/items", operation_id="items", tags=["browse"], response_model=ItemsOut, responses=problems(422),
@@ -87,8 +89,11 @@ def add_browsing(app: FastAPI, engine: Engine, limits: Limits) -> None:
         summary="Sentences that this index has pictures for",
     )  # fmt: skip
     async def some_examples() -> Response:
+        nonlocal example_search
         searcher = engine.searcher
-        return json_answer(await engine.encode(examples_kept.get, searcher.store, "", lambda: examples(searcher)))
+        if example_search is None or _stale(example_search, searcher):
+            example_search = (time.monotonic(), searcher, asyncio.ensure_future(_examples(engine, searcher)))
+        return json_answer(await asyncio.shield(example_search[2]))
 
     @app.post(
         "/api/marks", operation_id="mark", tags=["items"], response_model=MarksOut, responses=problems(404, 422),
@@ -99,6 +104,20 @@ def add_browsing(app: FastAPI, engine: Engine, limits: Limits) -> None:
         if not wanted:
             raise ProblemError(422, "nothing is said of these pictures", "Send favourite or hidden, true or false.")
         return json_answer({"changed": await engine.read(_mark, engine.searcher.store, body.ids, wanted)})
+
+
+def _stale(search: tuple[float, Searcher, asyncio.Future[list[str]]], searcher: Searcher) -> bool:
+    since, of, future = search
+    failed = future.done() and (future.cancelled() or future.exception() is not None)
+    return failed or of is not searcher or time.monotonic() - since > EXAMPLES_SECONDS
+
+
+async def _examples(engine: Engine, searcher: Searcher) -> list[str]:
+    """Between the steps the encoder is free for whoever searches."""
+    steps, found = examples(searcher), list[str]()
+    while (some := await engine.encode(next, steps, None)) is not None:
+        found = some
+    return found
 
 
 def _filter(searcher: Searcher, text: str | None) -> Filter | None:

@@ -1,18 +1,20 @@
 // The page: what is asked for stands in the address; this asks it, shows the answer, and listens.
 
-import { Problem, browse, call, find } from "./api.js";
+import { arranged, page as pageOf } from "./answers.js";
+import { Problem, call } from "./api.js";
 import { listen } from "./bring.js";
 import { Chosen } from "./chosen.js";
 import { Detail } from "./detail.js";
 import { Filters } from "./filters.js";
 import { Grid } from "./grid.js";
-import { byMonth, fold, lineUnderLikely, stackOf } from "./groups.js";
+import { stackOf } from "./groups.js";
 import { Home } from "./home.js";
 import { mark } from "./marks.js";
+import { counted, message, say } from "./messages.js";
 import { patiently, sentence, wasGone } from "./patience.js";
-import { keep, restored } from "./pictures.js";
+import { keep } from "./pictures.js";
 import { UNFILTERED, address, anything, filter, filterCount, query, read } from "./query.js";
-import { tree } from "./shelves.js";
+import { Counts } from "./shelves.js";
 import { Start } from "./start.js";
 import { without, withAgain } from "./view.js";
 
@@ -45,6 +47,10 @@ const detail = new Detail({
 });
 const filters = new Filters($("filters"), (change) => ask({ ...change, item: "" }, { replace: true }));
 const home = new Home({ ask: (change) => ask({ item: "", ...change }), link });
+const counts = new Counts((months, tree) => {
+  filters.shelve(months, tree);
+  home.shelve(tree);
+});
 const start = new Start({ page: (...given) => page(...given), status: () => status.then(() => index), ask: (change) => ask(change) });
 
 // ---- asking
@@ -56,7 +62,7 @@ function ask(change, { replace = false, atOnce = true } = {}) {
   leave();
   asked = { ...asked, ...change };
   history[replace ? "replaceState" : "pushState"](null, "", address(asked));
-  if (detail.open) detail.close();
+  if (detail.open && !asked.item) detail.close();
   if (chosen.size) chosen.clear();
   showAsked();
   clearTimeout(ask.timer);
@@ -104,31 +110,10 @@ async function run(gently = false) {
   }
 }
 
-/** One page of answers, or of all pictures when nothing is asked for. options: top, offset or after, kind, signal. */
-async function page(asked, { after, ...options }) {
+async function page(asked, options) {
   // Filters can't be written down before the types of the fields are known.
   if (Object.keys(asked.fields).length && !index) await status;
-  const expression = () => filter(asked, index?.fields ?? {});
-  if (!anything(asked)) {
-    const found = await patiently(() => browse(expression(), { after, ...options }), options.signal);
-    return { hits: found.items, more: Boolean(found.after), after: found.after, verdict: null };
-  }
-  const picture = asked.picture ? restored(asked.picture) : undefined;
-  if (asked.picture && !picture) {
-    const remedy = "It stayed in the tab it was dropped into. Drop it here once more.";
-    throw new Problem(0, { error: "The picture of this search is not here", remedy });
-  }
-  return patiently(() => find(asked, expression(), { picture, ...options }), options.signal);
-}
-
-/** Adds hits to an answer: in stacks, with headings. Gives it, with those that are new and stand for themselves as `added`. */
-function arranged(found, hits) {
-  const before = found.hits.at(-1) ?? null;
-  found.added = fold(hits, found.hits);
-  if (!anything(found.asked)) byMonth(found.added, before);
-  else if (!found.verdict) found.lined = lineUnderLikely(found.added, { done: found.lined, before });
-  if (!found.hits.length) found.hits = found.added;
-  return found;
+  return pageOf(asked, index?.fields ?? {}, options);
 }
 
 async function further() {
@@ -154,29 +139,7 @@ async function further() {
   $("end").hidden = mine.more;
 }
 
-/** Months and folders with their counts, among what passes all other filters. */
-async function shelve() {
-  const others = filter({ ...asked, from: "", to: "", folder: "" }, index?.fields ?? {});
-  if (shelve.shown === others) return;
-  shelve.shown = others;
-  try {
-    const { months, folders } = await patiently(() => call(others ? `facets?${new URLSearchParams({ filter: others })}` : "facets"));
-    if (shelve.shown !== others) return;
-    shelve.tree = tree(folders);
-    filters.shelve(months, shelve.tree);
-    home.shelve(shelve.tree);
-  } catch { /* a filter that can't be read is told elsewhere */ }
-}
-
 // ---- showing
-
-const counted = (n, what) => `${n.toLocaleString()} ${what}${n === 1 ? "" : "s"}`;
-
-/** What is read out, and stands above the pictures. */
-function say(text, verdict = false) {
-  $("status").textContent = text;
-  $("status").classList.toggle("verdict", verdict);
-}
 
 function show(found, y = 0) {
   answer = found;
@@ -231,19 +194,6 @@ function refused(error) {
   say($("message").querySelector("h1").textContent);
 }
 
-/** A few words in place of pictures, or nothing. action: [text, function]. */
-function message(title, text, action) {
-  $("message").hidden = !title;
-  $("message").replaceChildren();
-  if (!title) return;
-  $("message").append(Object.assign(document.createElement("h1"), { textContent: title }));
-  if (text) $("message").append(Object.assign(document.createElement("p"), { textContent: text }));
-  if (!action) return;
-  const button = Object.assign(document.createElement("button"), { className: "button", textContent: action[0] });
-  button.addEventListener("click", action[1]);
-  $("message").append(button);
-}
-
 /** Box, chip, filters and title as they are asked for. */
 function showAsked() {
   if ($("box").value !== asked.q) $("box").value = asked.q;
@@ -252,7 +202,7 @@ function showAsked() {
   $("filters-count").hidden = !count;
   if (index) {
     filters.show(asked);
-    shelve();
+    counts.show(asked, index.fields);
   }
   document.title = `${asked.q || (asked.like || asked.picture ? "Like a picture" : asked.folder.split("/").at(-1) || "Pictures")} · vsekit`;
   start.show(asked);
@@ -261,7 +211,7 @@ function showAsked() {
 /** Pictures were marked, or that was taken back. */
 function marked(items, marks) {
   answers.clear();
-  shelve.shown = null;
+  counts.forget();
   if ("hidden" in marks && answer) {
     const at = shownAt(), gone = marks.hidden !== Boolean(asked.hidden);
     answer.hits = gone ? without(answer, items) : withAgain(answer);
@@ -270,7 +220,7 @@ function marked(items, marks) {
   }
   grid.refresh();
   detail.marked();
-  shelve();
+  if (index) counts.show(asked, index.fields);
 }
 
 // ---- one picture, large

@@ -25,7 +25,8 @@ export class Detail {
     });
     // A click beside the dialog is one on the dialog itself: its content fills it.
     this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
-    this.dialog.addEventListener("keydown", (event) => this.#key(event));
+    // Wherever the focus is: what had it may be gone.
+    document.addEventListener("keydown", (event) => this.open && this.#key(event));
     const clicked = { back: () => on.step(-1), next: () => on.step(1), close: () => this.dialog.close(), play: () => this.show_.toggle() };
     clicked.favourite = () => on.mark(this.item, { favourite: !this.item.meta.favourite });
     clicked.hide = () => on.mark(this.item, { hidden: !this.item.meta.hidden });

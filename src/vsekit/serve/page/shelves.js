@@ -2,6 +2,8 @@
 
 import { call, thumbnail } from "./api.js";
 import { monthName } from "./groups.js";
+import { patiently } from "./patience.js";
+import { filter } from "./query.js";
 
 export const element = (name, properties = {}, ...children) => {
   const made = Object.assign(document.createElement(name), properties);
@@ -16,6 +18,25 @@ const row = (text, count, pressed, choose) => {
   made.addEventListener("click", () => choose(!pressed));
   return made;
 };
+
+/** Months and folders with how many pictures they have, among what passes all other filters. shown(months, tree). */
+export class Counts {
+  constructor(shown) { this.shown = shown; }
+
+  /** They have changed. */
+  forget() { this.of = null; }
+
+  /** fields: of the index. */
+  async show(asked, fields) {
+    const others = filter({ ...asked, from: "", to: "", folder: "" }, fields);
+    if (this.of === others) return;
+    this.of = others;
+    try {
+      const found = await patiently(() => call(others ? `facets?${new URLSearchParams({ filter: others })}` : "facets"));
+      if (this.of === others) this.shown(found.months, tree(found.folders));
+    } catch { /* a filter that can't be read is told elsewhere */ }
+  }
+}
 
 /** months: [["2021-07", 12], …], the newest first. choose({ from, to }). */
 export function years(months, { from, to }, choose) {
@@ -70,6 +91,8 @@ export function folders(root, chosen, choose) {
   return branches(top(root));
 }
 
+const opened = new Set(); // by people; counts that come anew don't close what they opened
+
 /** A row that opens onto others. content: those, or a function that makes them when it is opened first. */
 function branch(head, content, open, label) {
   const toggle = element("button", { type: "button", className: "twist", ariaLabel: label });
@@ -80,8 +103,11 @@ function branch(head, content, open, label) {
     below.hidden = !on;
     toggle.setAttribute("aria-expanded", on);
   };
-  toggle.addEventListener("click", () => set(below.hidden));
-  set(open);
+  toggle.addEventListener("click", () => {
+    if (below.hidden) opened.add(label); else opened.delete(label);
+    set(below.hidden);
+  });
+  set(open || opened.has(label));
   return element("div", { className: "branch" }, toggle, head, below);
 }
 
