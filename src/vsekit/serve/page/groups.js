@@ -38,12 +38,14 @@ const month = ({ meta }) => String(meta.dated ?? "").slice(0, 7);
 
 const LIKELY = ["strong", "likely"];
 
-/** A quiet line behind the last likely one, if any is likely and not all are. done: whether it was drawn before. */
+/** A quiet line behind the last likely one; where none is likely, behind the last that may be right. done: whether it was drawn
+ * before. before: the last one that is shown already. */
 export function lineUnderLikely(hits, { done = false, before = null } = {}) {
   const judged = hits.length && hits[0].match;
   if (done || !judged) return done;
-  const last = hits.findLastIndex(({ match }) => LIKELY.includes(match));
-  if ((last < 0 && !LIKELY.includes(before?.match)) || last === hits.length - 1) return false;
+  const first = before ?? hits[0], good = LIKELY.includes(first.match) ? LIKELY : [...LIKELY, "weak"];
+  const last = hits.findLastIndex(({ match }) => good.includes(match));
+  if ((last < 0 && !good.includes(before?.match)) || last === hits.length - 1) return false;
   hits[last + 1].head = { title: "Less likely from here", line: true };
   return true;
 }
