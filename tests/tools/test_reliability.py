@@ -26,13 +26,6 @@ def test_every_promise_has_tests_and_they_exist(promise) -> None:  # type: ignor
         assert name in names(TESTS / file), test
 
 
-def test_no_test_of_the_attacks_is_left_out() -> None:
-    kept = {test for promise in PROMISES for test in promise.tests}
-    for file in sorted((TESTS / "attack").glob("test_*.py")):
-        promised = {name for name in names(file) if f"attack/{file.name}::{name}" in kept}
-        assert promised, file.name
-
-
 def test_every_run_is_shown_with_its_count_and_the_command_that_repeats_it() -> None:
     found = {
         name: {"tried": 1234, "refused": 1200, "right": 34, "failed": 0, "seed": 7, "commit": "abc"} for name in RUNS
