@@ -20,7 +20,12 @@ def free_port() -> int:
 
 def environment(rank: int, size: int, port: int) -> dict[str, str]:
     ranks = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
-    here = {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "tests", "OMP_NUM_THREADS": "1"}
+    here = {
+        "MASTER_ADDR": "127.0.0.1",
+        "TORCHELASTIC_RUN_ID": "tests",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "OMP_NUM_THREADS": "1",
+    }
     paths = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
     return os.environ | here | paths | {name: str(value) for name, value in ranks.items()}
 

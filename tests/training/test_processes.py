@@ -126,11 +126,14 @@ main()
 
 
 @pytest.mark.slow
-def test_a_run_that_lost_a_process_ends_bit_identical(recipe: Path, collection: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", ["2", "3"])
+def test_a_run_that_lost_a_process_ends_bit_identical(
+    size: str, recipe: Path, collection: Path, tmp_path: Path
+) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
-    vse(*arguments(recipe, collection, tmp_path / "whole", "--devices", "2"))
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", "1"]
+    vse(*arguments(recipe, collection, tmp_path / "whole", "--devices", size))
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", size, "--max-restarts", "1"]
     command = [sys.executable, *torchrun, str(script), *arguments(recipe, collection, tmp_path / "killed")]
     result = subprocess.run(command, env=PATHS, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
@@ -153,3 +156,11 @@ def test_a_run_resumes_with_another_number_of_processes_and_says_so(
     assert "had 2 processes and goes on with 1" in told.stderr
     assert "bit-identical" in told.stderr
     alike(tmp_path / "one", out)
+
+
+@pytest.mark.slow
+def test_half_precision_goes_with_several_processes(recipe: Path, collection: Path, tmp_path: Path) -> None:
+    vse(*arguments(recipe, collection, tmp_path / "one", "--precision", "bf16-mixed"))
+    vse(*arguments(recipe, collection, tmp_path / "two", "--precision", "bf16-mixed", "--devices", "2"))
+    losses = ([line["loss"] for line in events(tmp_path / run, "train")] for run in ("one", "two"))
+    np.testing.assert_allclose(*losses, rtol=0.05)

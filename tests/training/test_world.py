@@ -7,9 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.training.conftest import TINY
 from tests.training.processes import ends, free_port, start
-from tests.training.test_processes import PATHS, arguments
+from tests.training.test_processes import KILLED, PATHS, arguments
 from typer.testing import CliRunner
+
+from vsekit.errors import UserError
+from vsekit.training.run import RunFolder
+from vsekit.training.settings import RunSettings
 
 PROGRAM = """
 import sys
@@ -53,13 +58,14 @@ def test_another_collection_is_named_by_rank(recipe: Path, collection: Path, tmp
     both_say(ends(start(commands)), "rank 1 differs from rank 0 in collection", "the same collection")
 
 
+@pytest.mark.slow
 def test_another_version_of_the_code_is_named_by_rank(recipe: Path, collection: Path, tmp_path: Path) -> None:
     given = arguments(recipe, collection, tmp_path / "run")
     commands = [program(given), program(given, 'world._code = lambda: "0123"')]
     both_say(ends(start(commands)), "rank 1 differs from rank 0 in code: '0123'", "the same vsekit")
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_process_that_finds_no_other_says_so_within_its_patience(
     rank: int, recipe: Path, collection: Path, tmp_path: Path
 ) -> None:
@@ -74,6 +80,7 @@ def test_a_process_that_finds_no_other_says_so_within_its_patience(
     assert "Traceback" not in error
 
 
+@pytest.mark.slow
 def test_a_machine_that_finds_no_other_says_so(recipe: Path, collection: Path, tmp_path: Path) -> None:
     place = ["--nodes", "2", "--rendezvous", f"127.0.0.1:{free_port()}"]
     command = [sys.executable, *program(arguments(recipe, collection, tmp_path / "run", *place))]
@@ -87,13 +94,35 @@ def test_what_several_processes_cannot_do_is_told_before_they_start(
 ) -> None:
     from vsekit.cli import app
     from vsekit.cli import train as _  # noqa: F401
-    from vsekit.errors import UserError
 
     result = CliRunner().invoke(app, arguments(recipe, collection, tmp_path / "run", "--nodes", "2"))
     assert isinstance(result.exception, UserError)
     assert "--rendezvous" in str(result.exception)
 
 
+@pytest.mark.slow
 def test_half_precision_that_scales_losses_is_refused(recipe: Path, collection: Path, tmp_path: Path) -> None:
     given = program(arguments(recipe, collection, tmp_path / "run", "--precision", "16-mixed"))
     both_say(ends(start([given] * 2)), "16-mixed", "bf16-mixed")
+
+
+def test_a_process_that_loses_another_says_so_and_ends(recipe: Path, collection: Path, tmp_path: Path) -> None:
+    """Without torchrun, which would end it."""
+    one, other = ends(start([["-c", KILLED, *arguments(recipe, collection, tmp_path / "run")]] * 2), seconds=120)
+    assert other[0] < 0
+    assert one[0] == 2, one[2]
+    assert "rank 0 of 2 has lost the others" in one[2]
+    assert "--resume" in one[2]
+    assert "Traceback" not in one[2]
+
+
+def test_a_run_folder_that_a_machine_does_not_see_is_told(tmp_path: Path) -> None:
+    settings = RunSettings.model_validate(TINY)
+    leader, other = (RunFolder(tmp_path / "run", settings, {}, "", resume=False, leads=one) for one in (True, False))
+    other.create()
+    assert not (tmp_path / "run").exists()  # only the leader writes
+    with pytest.raises(UserError, match="rank 3 does not see the run folder") as error:
+        other.must_be_seen(3, seconds=0)
+    assert "share" in str(error.value)
+    leader.create()
+    other.must_be_seen(3, seconds=0)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -38,6 +39,7 @@ def launch(
         rendezvous: HOST:PORT of one of the machines, where all meet; needed for several.
         max_restarts: how often a lost process may cost a restart from the last checkpoint.
     """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous.api import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -71,6 +73,10 @@ def launch(
                 remedy="Go on with --resume. With --max-restarts the next time, the run does so by itself.",
             ) from None
         return failure.exitcode
+    except SignalException as signalled:
+        if signalled.sigval == signal.SIGINT:
+            raise KeyboardInterrupt from None
+        return 128 + signalled.sigval
     except RendezvousError as error:
         raise UserError(
             f"the {nodes} machines did not meet at {rendezvous} within {seconds} seconds: {error}",

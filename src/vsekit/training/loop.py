@@ -101,7 +101,8 @@ def train(
     trainer = Trainer(settings, data, folder, options)
     threads_before = torch.get_num_threads()
     try:
-        return trainer.run()
+        with world.connected():
+            return trainer.run()
     finally:
         torch.set_num_threads(threads_before)
         trainer.journal.close()

@@ -12,7 +12,8 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -105,6 +106,24 @@ class World:
         self._wait([f"{key}/{rank}" for rank in range(self.size)], WORK)
         return result
 
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """UserError where the connection to another process breaks, or it does not answer, in what is done within."""
+        try:
+            yield
+        except (dist.DistError, RuntimeError) as error:
+            what = str(error)
+            if self.alone or not (isinstance(error, dist.DistError) or "gloo" in what or "Connection" in what):
+                raise
+            raise self._lost(what.splitlines()[0]) from None
+
+    def _lost(self, what: str) -> UserError:
+        return UserError(
+            f"rank {self.rank} of {self.size} has lost the others: {what}",
+            remedy="What the other ranks said tells why. Go on from the last checkpoint with --resume; with --max-restarts a "
+            "run does so by itself.",
+        )
+
     def _key(self, name: str) -> str:
         self._said[0] += 1
         return f"{name}/{self._said[0]}"
@@ -112,6 +131,8 @@ class World:
     def _wait(self, keys: list[str], patience: timedelta) -> None:
         try:
             self._store.wait(keys, patience)
+        except dist.DistNetworkError:
+            raise self._lost("the place where they meet is gone") from None
         except dist.DistError:
             missing = sorted(int(key.rpartition("/")[2]) for key in keys if not self._store.check([key]))
             who = "rank " + ", ".join(map(str, missing)) if keys[0].count("/") > 1 else "rank 0"
