@@ -162,5 +162,6 @@ def test_a_run_resumes_with_another_number_of_processes_and_says_so(
 def test_half_precision_goes_with_several_processes(recipe: Path, collection: Path, tmp_path: Path) -> None:
     vse(*arguments(recipe, collection, tmp_path / "one", "--precision", "bf16-mixed"))
     vse(*arguments(recipe, collection, tmp_path / "two", "--precision", "bf16-mixed", "--devices", "2"))
-    losses = ([line["loss"] for line in events(tmp_path / run, "train")] for run in ("one", "two"))
-    np.testing.assert_allclose(*losses, rtol=0.05)
+    one, two = ([line["loss"] for line in events(tmp_path / run, "train")] for run in ("one", "two"))
+    assert one[0] == pytest.approx(two[0], rel=1e-5)  # the loss itself is not rounded to half
+    np.testing.assert_allclose(one[:16], two[:16], rtol=0.02)

@@ -62,6 +62,7 @@ def sharded_cross_entropy(logits: Tensor, labels: Tensor, own: Tensor, shards: S
     Args: logits (B, K of this process); labels (B,) among all K; own (K,) bool, which of them are this process's.
     Returns (B,), in every process.
     """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # as torch's cross entropy does under autocast
     place = own.cumsum(0)[labels] - 1
     mine = own[labels]
     # A process may have none of the classes that were drawn: its sum is 0.
