@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -161,3 +162,51 @@ def test_an_upload_that_kills_its_decoder_costs_one_answer(
         assert answer.status_code == 415
         assert answer.json()["remedy"]
         assert send().status_code == 200
+
+
+def test_a_decoder_is_warmed_once_and_anew_after_it_has_ended() -> None:
+    few = Decoders(10**8)
+    try:
+        assert few.cold
+        few.warm()
+        few.warm()
+        (first,) = few._idle
+        assert not few.cold
+        assert few.thumbnail(png(40, 30), 20)
+        assert few._idle == [first]
+        first.kill()
+        first.wait()
+        assert few.cold
+        few.warm()
+        (second,) = few._idle
+        assert second.pid != first.pid
+        assert first.stdin is not None
+        assert first.stdin.closed
+    finally:
+        few.close()
+    few.warm()
+    assert few._idle == []
+    assert not few.cold
+
+
+def test_a_server_has_a_decoder_before_the_first_picture_is_asked_for(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    begin = Decoders._started
+
+    def counted(decoders: Decoders) -> object:
+        worker = begin(decoders)
+        started.append(worker.pid)
+        return worker
+
+    monkeypatch.setattr(Decoders, "_started", counted)
+    with serving(searcher) as client:
+        (hit, *_) = client.post("/api/search", json={"query": "red", "top": 1}).json()["hits"]
+        while not started:
+            time.sleep(0.01)
+        os.kill(started[0], signal.SIGKILL)
+        os.waitid(os.P_PID, started[0], os.WEXITED | os.WNOWAIT)
+        assert client.post("/api/search", json={"query": "blue", "top": 1}).status_code == 200
+        assert client.get(hit["thumbnail"]).status_code == 200
+        assert len(started) > 1

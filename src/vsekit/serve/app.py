@@ -72,6 +72,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         loading = asyncio.create_task(engine.start())
+        engine.soon(decoders.warm)  # the first answer has thumbnails
         yield
         await asyncio.wait([loading])
         engine.close()
@@ -110,6 +111,8 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         if stack and ask.kind == "image":
             stacks = await engine.read(shapes.with_stacks, store, [hit.item for hit in found.hits], before)
             found = replace(found, hits=found.hits[before:])
+        if decoders.cold:  # they ended for lack of work
+            engine.soon(decoders.warm)
         encode, search = found.timing.encode, found.timing.search
         total = 1e3 * (time.perf_counter() - request.state.start)
         metrics.encode.observe(encode / 1e3)

@@ -24,7 +24,7 @@ from PIL import Image
 
 from vsekit.data.decoding import PictureError, decode, open_picture, upright
 
-IDLE_SECONDS = 60.0
+IDLE_SECONDS = 600.0
 MUCH = 256 * 2**20  # bytes that this process may have had at its fullest, and go on
 #: What browsers show themselves, by Pillow's names.
 SHOWN = {

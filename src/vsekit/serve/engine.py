@@ -178,6 +178,10 @@ class Engine:
         """In one of the threads that have indexed pictures decoded."""
         return await asyncio.get_running_loop().run_in_executor(self._shown, work, *arguments)
 
+    def soon(self, work: Callable[[], object]) -> None:
+        """The same for what nobody waits for."""
+        self._readers.submit(work)
+
     def close(self) -> None:
         """After the last answer."""
         if self._watcher is not None:
