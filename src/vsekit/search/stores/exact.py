@@ -12,6 +12,7 @@ from vsekit.search.stores.rows import scores
 
 BLOCK = 16384  # rows gathered at once
 SCORES = 2**24  # scores held at once
+FEW = 4096  # rows for which faiss is not worth importing
 
 
 def best(
@@ -62,7 +63,7 @@ def products(vectors: np.ndarray, queries: np.ndarray, rows: np.ndarray | None) 
 
 
 def _multiply(queries: np.ndarray, block: np.ndarray, out: np.ndarray) -> None:
-    if len(queries) > 4:
+    if len(queries) > 4 or len(block) < FEW:
         np.matmul(queries, block.T, out=out)
         return
     faiss: Any = importlib.import_module("faiss")  # its stubs are wrong

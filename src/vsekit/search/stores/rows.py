@@ -14,7 +14,9 @@ from vsekit.search.filters import clean_text, number
 from vsekit.search.items import MARKS, Item, Kind, Value
 
 KINDS: tuple[Kind, ...] = ("image", "caption")
+#: Of an item after id and kind, and before its metadata.
 COLUMNS = ("path", "text", "picture", "width", "height", "content", "size", "mtime_ns")
+_DECODER = json.JSONDecoder()
 
 
 def clean_meta(meta: Mapping[str, Value]) -> dict[str, Value]:
@@ -42,8 +44,7 @@ def to_doc(item: Item, meta: Mapping[str, Value]) -> str:
 
 
 def from_doc(id: str, kind: str, doc: str) -> Item:
-    *columns, meta = json.loads(doc)
-    return Item(id=id, kind=cast(Kind, kind), meta=meta, **dict(zip(COLUMNS, columns)))
+    return Item(id, cast(Kind, kind), *_DECODER.raw_decode(doc)[0])
 
 
 def checked(items: Sequence[Item], vectors: np.ndarray, dim: int) -> tuple[list[Item], np.ndarray]:

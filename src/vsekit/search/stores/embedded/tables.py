@@ -113,8 +113,13 @@ def next_name(file: str) -> str:
 
 
 def ids(connection: sqlite3.Connection, kind: str, slots: np.ndarray) -> list[str]:
-    sql = "select id from items where kind = ? and slot = ?"
-    return [connection.execute(sql, (kind, slot)).fetchone()[0] for slot in slots.tolist()]
+    """Of the items in these slots."""
+    found: dict[int, str] = {}
+    for start in range(0, len(slots), CHUNK):
+        part = slots[start : start + CHUNK].tolist()
+        sql = f"select slot, id from items where kind = ? and slot in ({', '.join('?' * len(part))})"
+        found.update(connection.execute(sql, (kind, *part)))
+    return [found[slot] for slot in slots.tolist()]
 
 
 def _entries(meta: Mapping[str, Value]) -> Iterable[tuple[str, object]]:
