@@ -32,7 +32,7 @@ NAMES = (
         "evaluation",
         "features",
     ),
-    *("memory", "indexing", "stores", "search"),
+    *("memory", "indexing", "stores", "search", "serving"),
     "export",
 )
 

@@ -5,11 +5,11 @@
 | a text query at 10,000 and at 1,000,000 vectors       | 1.5 × (bare encode + bare search), p50  |
 | 32 clients at once                                    | more queries/s than one after the other |
 
-The server is a process of its own; the client writes and reads bare sockets, so that it adds little. Every query is new,
-lest the searcher remember it, and each is also encoded and searched here, in turn: with the same encoder, and with the
-faiss index that the store uses at that size (flat, or its inverted lists with as many probes). `rest` is what HTTP and
-all else take, as the client sees it. `cpu_ratio` is the server's CPU time by that of the bare two, which other work on
-the machine can't blur.
+The server is a process of its own, with the exported model; the client writes and reads bare sockets, so that it adds
+little. Every query is new, lest the searcher remember it, and each is also encoded and searched here, in turn: with the
+same model in torch, and with the faiss index that the store uses at that size (flat, or its inverted lists with as many
+probes). `rest` is what HTTP and all else take, as the client sees it. `cpu_ratio` is the server's CPU time by that of the
+bare two, which other work on the machine can't blur; `cpu_ratio_onnx` the same with the exported model in torch's place.
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ def run(scale: float = 1.0) -> list[dict[str, Any]]:
     asked = max(40, int(300 * scale))
     rows, held = [], {}
     with tempfile.TemporaryDirectory() as folder:
+        exported = {name: export(name, Path(folder) / name) for name in ENCODERS}
         for n in (10_000, max(20_000, int(1_000_000 * scale))):
             place = Path(folder) / str(n)
             seconds = fill(place, n)
             for name in ENCODERS:
-                with served(place, name) as (port, process):
-                    rows.append(one_by_one(place, name, port, n, asked))
+                with served(place, exported[name]) as (port, process):
+                    rows.append(one_by_one(place, exported[name], port, n, asked))
                     rows.append(together(name, port, n, 2 * asked, rows[-1]["bare_ms"]))
                     held[n] = memory(process)
             rows[-1]["fill_s"] = seconds
@@ -95,6 +96,22 @@ def model(name: str) -> SearchModel:
     return VSEModel(VSE(settings, tokenizer, ViewSettings(kind="1C", pixels=16, resize=20)), name)
 
 
+def export(name: str, folder: Path) -> Path:
+    """The same model as `vse index` leaves it, in a folder of the encoder's name."""
+    from vsekit.export.folder import export_onnx
+    from vsekit.export.sources import VSESource
+
+    export_onnx(VSESource(model(name).model, name), folder)  # type: ignore[attr-defined]
+    return folder
+
+
+def exported_model(folder: Path) -> SearchModel:
+    from vsekit.export.runtime import open_exported
+    from vsekit.search.exported import ExportedModel
+
+    return ExportedModel(open_exported(folder, threads=1), folder.name)
+
+
 def fill(place: Path, n: int) -> float:
     """Makes the index: vectors in a cone and of few directions, as a trained model has them. The seconds it took."""
     from vsekit.search.items import Item
@@ -120,9 +137,9 @@ def fill(place: Path, n: int) -> float:
 
 
 @contextmanager
-def served(place: Path, name: str) -> Iterator[tuple[int, int]]:
-    """The index served by a process of its own, with that encoder; its port and number."""
-    command = [sys.executable, "-m", "benchmarks.search", str(place), name]
+def served(place: Path, exported: Path) -> Iterator[tuple[int, int]]:
+    """The index served by a process of its own, with that exported model; its port and number."""
+    command = [sys.executable, "-m", "benchmarks.search", str(place), str(exported)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         port = int(process.stdout.readline())
@@ -147,10 +164,10 @@ def main() -> None:
     from vsekit.serve.run import bind, serve
 
     keep_freed_memory()
-    place, name = sys.argv[1:]
+    place, exported = sys.argv[1:]
     listener = bind("127.0.0.1", 0)
     print(listener.getsockname()[1], flush=True)
-    serve(lambda: Searcher(open_store(place), model(name)), listener, limits=Limits(rate=0))
+    serve(lambda: Searcher(open_store(place), exported_model(Path(exported))), listener, limits=Limits(rate=0))
 
 
 class Reply(NamedTuple):
@@ -216,21 +233,24 @@ def bare_search(place: Path) -> Any:
     return lambda query: approximate.candidates(view.ann, query, TOP + 1, probes, None)
 
 
-def one_by_one(place: Path, name: str, port: int, n: int, asked: int) -> dict[str, Any]:
+def one_by_one(place: Path, exported: Path, port: int, n: int, asked: int) -> dict[str, Any]:
+    name, onnx = exported.name, exported_model(exported)
     encoder, search = model(name), bare_search(place)
     times: dict[str, list[float]] = {key: [] for key in ("http", "encode", "search", "bare_encode", "bare_search")}
-    cpu = {"server": 0.0, "bare": 0.0}
+    cpu = {"server": 0.0, "bare": 0.0, "onnx": 0.0}
     with Connection(port) as connection:
         for i in range(-20, asked):  # the first ones warm up
             if i == 0:
                 times = {key: [] for key in times}
-                cpu = {"server": -server_cpu(connection), "bare": 0.0}
+                cpu = {"server": -server_cpu(connection), "bare": 0.0, "onnx": 0.0}
             before, started = time.process_time(), time.perf_counter()
             vector = encoder.encode_texts([sentence(i + 1000)])
             encoded = time.perf_counter()
             search(vector)
             searched = time.perf_counter()
-            cpu["bare"] += time.process_time() - before
+            cpu["bare"] += (after := time.process_time()) - before
+            search(onnx.encode_texts([sentence(i + 1000)]))
+            cpu["onnx"] += time.process_time() - after
             start = time.perf_counter()
             answer = connection.search(sentence(i + 1000))
             times["http"].append(1e3 * (time.perf_counter() - start))
@@ -253,6 +273,7 @@ def one_by_one(place: Path, name: str, port: int, n: int, asked: int) -> dict[st
         "ratio": p50["http"] / bare,
         "cpu_ms": 1e3 * cpu["server"] / asked,
         "cpu_ratio": cpu["server"] / cpu["bare"],
+        "cpu_ratio_onnx": cpu["server"] / cpu["onnx"],
         "target": 1.5,
     }
 
