@@ -36,7 +36,7 @@ class Model:
     """As much of a search model as calibration asks for."""
 
     def __init__(self, vse: Any) -> None:
-        self.vse, self.name = vse, ""
+        self.vse, self.folder = vse, None
 
     def words(self, text: str) -> list[str]:
         return self.vse.tokenizer.words(text)[1:-1]

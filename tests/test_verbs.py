@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -24,7 +25,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     assert len(programs) == 2
     folder = tmp_path_factory.mktemp("verbs")
     (folder / "program.py").write_text("import torch; torch.set_num_threads(1)\n" + "\n".join(programs))
-    done = subprocess.run([sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "VSEKIT_CACHE": str(folder / "cache")}
+    command = [sys.executable, "program.py"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 

@@ -222,7 +222,8 @@ def index(
     loaded = load_search_model(model)
     if features is not None:
         loaded.use_features(Path(features).expanduser())
-    return bring_up_to_date(loaded, given, place, rebuild=rebuild, forget=forget, progress=progress)
+    options = {"rebuild": rebuild, "forget": forget, "export": True}
+    return bring_up_to_date(loaded, given, place, **options, progress=progress)
 
 
 def search(
@@ -238,6 +239,7 @@ def search(
     rerank: str | Path | None = None,
     rerank_top: int = 50,
     model: str | Path | None = None,
+    progress: Progress = QUIET,
 ) -> Answer:
     """The best of an index for words, a picture, or an item of it.
 
@@ -260,7 +262,7 @@ def search(
 
     text = [None if path is None else str(path) for path in (model, rerank)]
     with open_store(_place(index)) as store:
-        searcher = load_searcher(store, *text)
+        searcher = load_searcher(store, *text, progress=progress)
         wanted = {"top": top, "offset": offset, "kind": kind, "filter": filter}
         return searcher.search(asked(query, image, like), **wanted, rerank=rerank_top if rerank else 0)  # type: ignore[arg-type]
 
@@ -272,6 +274,7 @@ def serve(
     port: int = 8000,
     model: str | None = None,
     rerank: str | None = None,
+    progress: Progress = QUIET,
     **options: Any,
 ) -> None:
     """Serves an index over HTTP, with the page, until Ctrl-C.
@@ -286,7 +289,7 @@ def serve(
     from vsekit.serve.run import serve as run
 
     store = open_store(_place(index))
-    run(lambda: load_searcher(store, model, rerank), bind(host, port), host=host, **options)
+    run(lambda: load_searcher(store, model, rerank, progress=progress), bind(host, port), host=host, **options)
 
 
 def embed(

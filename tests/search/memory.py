@@ -88,6 +88,7 @@ class CountingModel:
     """Three dimensions for how red, green and blue, three for other words; pictures are their mean colour."""
 
     name, fingerprint, dim, view = "counting", "one", len(WORDS), None
+    folder: Path | None = None
 
     def __init__(self) -> None:
         self.encoded: list[list[str]] = []

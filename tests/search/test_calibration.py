@@ -235,7 +235,7 @@ def test_the_folder_of_a_model_may_bring_a_calibration(tmp_path: Path) -> None:
     assert written["tables"]["text-image"]["right"]
     (tmp_path / "calibration.json").write_text(json.dumps(written))
     model = CountingModel()
-    model.name = str(tmp_path)
+    model.folder = tmp_path
     assert set(Calibration.of(MemoryStore(8), model).tables) == set(written["tables"])  # type: ignore[arg-type]
     own = MemoryStore(8, {"calibration": calibrate(collection(), model)})  # type: ignore[arg-type]
     own.write(list(collection().known.values()), np.zeros((120, 8), np.float32))

@@ -22,8 +22,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from vsekit.data.decoding import decode
+from vsekit.search.base import Prepared
 from vsekit.search.items import Item, Kind
-from vsekit.search.models import Prepared
 from vsekit.search.searcher import Searcher
 from vsekit.search.stores.base import Found, Store
 
@@ -112,7 +112,7 @@ class ColourModel:
     seconds: that a call takes.
     """
 
-    name, fingerprint, dim, side, view = "colours", "c0ffee", DIM, None, None
+    name, fingerprint, dim, side, view, folder = "colours", "c0ffee", DIM, None, None, None
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.calls: list[int] = []

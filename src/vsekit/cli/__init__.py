@@ -5,6 +5,7 @@ Results go to stdout (`--json` for machines), progress and messages to stderr. A
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 
@@ -22,6 +23,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog="Start with: vse demo. Every command has --help with examples.",
+)
+
+
+COMMANDS = (
+    "audit",
+    "compare",
+    "data",
+    "demo",
+    "embed",
+    "evaluate",
+    "export",
+    "features",
+    "index",
+    "mine",
+    "recipes",
+    "report",
+    "reproduce",
+    "search",
+    "serve",
+    "train",
 )
 
 
@@ -45,29 +66,20 @@ def _rank() -> str:
     return f", rank {os.environ['RANK']}" if os.environ.get("WORLD_SIZE", "1") != "1" and "RANK" in os.environ else ""
 
 
+def _register(asked: list[str]) -> None:
+    """The commands register themselves when they are imported: the one asked for, which then starts sooner; else all.
+
+    They import heavy packages only when they run.
+    """
+    names = asked if asked and asked[0] in COMMANDS else COMMANDS
+    for name in names:
+        importlib.import_module(f"vsekit.cli.{name}")
+
+
 def main() -> None:
     """Entry point of `vse`."""
     threads.wait_passively()
-    # The commands register themselves; they import heavy packages only when they run.
-    from vsekit.cli import (  # noqa: F401
-        audit,
-        compare,
-        data,
-        demo,
-        embed,
-        evaluate,
-        export,
-        features,
-        index,
-        mine,
-        recipes,
-        report,
-        reproduce,
-        search,
-        serve,
-        train,
-    )
-
+    _register(sys.argv[1:2])
     keep_freed_memory()
     try:
         app()

@@ -12,6 +12,7 @@ from vsekit.cli import app
 from vsekit.cli.groups import grouped
 from vsekit.cli.options import Json, Trust, examples, print_json
 from vsekit.errors import UserError
+from vsekit.progress import Progress
 
 if TYPE_CHECKING:
     from vsekit.search.searcher import Answer
@@ -102,7 +103,7 @@ def search(
         raise UserError("--why-dir writes what --why finds with --rerank", remedy="Give all three.")
     run, reads = _split(wanted.rerank)
     with open_store(index) as store:
-        searcher = load_searcher(store, model, run)
+        searcher = load_searcher(store, model, run, progress=Progress())
         kind: Any = "caption" if wanted.captions else "image"
         which = {"top": wanted.top, "offset": wanted.offset, "filter": wanted.filter}
         answer = searcher.search(query, **which, kind=kind, rerank=reads)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import typer
 from vsekit.cli import app
 from vsekit.cli.groups import grouped
 from vsekit.cli.options import Trust, examples
+from vsekit.progress import Progress
 
 if TYPE_CHECKING:
     from vsekit.serve.limits import Limits
@@ -118,7 +119,7 @@ def serve(
 
         webbrowser.open(url)
     run(
-        lambda: load_searcher(open_store(index), model, rerank),
+        lambda: load_searcher(open_store(index), model, rerank, progress=Progress()),
         listener,
         host=host,
         limits=limits.limits(),

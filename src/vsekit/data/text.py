@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vsekit.errors import UserError
 from vsekit.files import write_json
-from vsekit.parts import Tokens
+
+if TYPE_CHECKING:
+    from vsekit.parts import Tokens
 
 SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 PAD, START, END, UNK = range(4)
@@ -89,9 +92,10 @@ class Vocabulary:
         """One int32 array a sentence: start, the words (unk for unknown ones), end."""
         return [np.array(self._sentence(sentence), dtype=np.int32) for sentence in sentences]
 
-    def words(self, sentence: str) -> list[str]:
-        """What the ids of `sentence` stand for, specials included."""
-        return [self.all_words[i] for i in self._sentence(sentence)]
+    def words(self, sentence: str, *, marks: bool = True) -> list[str]:
+        """What the ids of `sentence` stand for; marks: start and end, too."""
+        ids = self._sentence(sentence)
+        return [self.all_words[i] for i in (ids if marks else ids[1:-1])]
 
     def save(self, folder: Path) -> None:
         """Writes `vocab.json`: all words in the order of their ids."""
@@ -137,7 +141,10 @@ class Ragged:
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Tokens:
         """The sentences at `indices`, padded with 0 to the longest of them."""
-        import torch  # a vocabulary alone, in an exported model, does without
+        # A vocabulary alone, in an exported model, does without these.
+        import torch
+
+        from vsekit.parts import Tokens
 
         chosen = np.asarray(indices, dtype=np.int64)
         lengths = self.lengths[chosen]

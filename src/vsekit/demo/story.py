@@ -133,7 +133,7 @@ def demo(
     )
     write_report(result, run, out / "report.html")
     if find_spec("faiss"):
-        index(run, test, result.index, rebuild=True, progress=progress)
+        index(run, test, result.index, rebuild=True, export=True, progress=progress)
     else:
         progress.say("No index is made: search needs pip install 'vsekit[serve]'.")
     return result

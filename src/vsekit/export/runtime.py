@@ -20,13 +20,14 @@ import numpy as np
 
 from vsekit.engines.session import start_session
 from vsekit.errors import UserError
-from vsekit.export.preparation import Preparation
 from vsekit.export.sentences import sentence_reader
 from vsekit.seals import read_sealed
 from vsekit.threads import usable_cores
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
+
+    from vsekit.export.preparation import Preparation
 
 FORMAT = 1
 CONFIG = "config.json"
@@ -41,10 +42,11 @@ class Exported:
         fingerprint: changes with anything that changes the vectors; equal to that of the model in a search index.
         dim: the size D of the common space.
         threads: cores that one call uses.
+        again: the remedy where a file is not the one that was exported.
     """
 
-    def __init__(self, folder: Path, config: dict[str, Any], threads: int | None = None) -> None:
-        self.folder, self.config, self.threads = folder, config, threads or len(usable_cores())
+    def __init__(self, folder: Path, config: dict[str, Any], threads: int | None = None, again: str = AGAIN) -> None:
+        self.folder, self.config, self.threads, self.again = folder, config, threads or len(usable_cores()), again
         self.fingerprint: str = config["fingerprint"]
         self.dim: int = config["dim"]
 
@@ -65,6 +67,8 @@ class Exported:
                 file=self.folder,
                 remedy="Give feature arrays, (d,) or (N, d).",
             )
+        from vsekit.export.preparation import Preparation
+
         return Preparation.of(self.config["image"])
 
     @cached_property
@@ -142,6 +146,11 @@ class Exported:
             )
         return self.image_session.run(None, _padded(rows, "features", np.float32))[0]
 
+    def check(self) -> None:
+        """UserError where a file is not the one that was exported."""
+        for name in self.config["files"]:
+            self._whole(name)
+
     def _whole(self, name: str) -> Path:
         """The path of one of the folder's files, if it is the one that was exported."""
         path = self.folder / name
@@ -149,22 +158,22 @@ class Exported:
             with path.open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
-            raise UserError("this file of the exported model is missing", file=path, remedy=AGAIN) from None
+            raise UserError("this file of the exported model is missing", file=path, remedy=self.again) from None
         if found != self.config["files"].get(name):
             raise UserError(
                 "this is not the file that was exported: it is damaged, or belongs to another model",
                 file=path,
-                remedy=AGAIN,
+                remedy=self.again,
             )
         return path
 
     def _session(self, name: str) -> InferenceSession:
         path = self._whole(name)
-        session = start_session(path, self.threads, AGAIN)
+        session = start_session(path, self.threads, self.again)
         owner = session.get_modelmeta().custom_metadata_map.get("vsekit.fingerprint")
         if owner != self.fingerprint:
             raise UserError(
-                f"this graph was exported from model {owner}, not from {self.fingerprint}", file=path, remedy=AGAIN
+                f"this graph was exported from model {owner}, not from {self.fingerprint}", file=path, remedy=self.again
             )
         return session
 
@@ -191,15 +200,17 @@ def is_exported(folder: Path | str) -> bool:
     return isinstance(config, dict) and "vsekit_export" in config
 
 
-def open_exported(folder: Path | str, threads: int | None = None) -> Exported:
-    """Opens a folder made by `vse export --to onnx`. threads: None takes all cores the process may use."""
+def open_exported(folder: Path | str, threads: int | None = None, again: str = AGAIN) -> Exported:
+    """Opens a folder made by `vse export --to onnx`. threads: None takes all cores the process may use. again: see `Exported`."""
     folder = Path(folder)
     try:
         config = read_sealed(folder / CONFIG, AGAIN)
         if config["vsekit_export"] != FORMAT:
             raise ValueError(f"format {config['vsekit_export']}, and this version reads format {FORMAT}")
-        return Exported(folder, config, threads)
-    except FileNotFoundError:
-        raise UserError("no exported model here", file=folder, remedy=AGAIN) from None
+        if any(config[tower]["file"] not in config["files"] for tower in ("image", "text")):
+            raise ValueError("its graphs have no checksums")
+        return Exported(folder, config, threads, again)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError("no exported model here", file=folder, remedy=again) from None
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"not an exported model: {error}", file=folder / CONFIG, remedy=AGAIN) from None
+        raise UserError(f"not an exported model: {error}", file=folder / CONFIG, remedy=again) from None

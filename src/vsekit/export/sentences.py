@@ -20,7 +20,9 @@ class SentenceReader(Protocol):
         """One int32 array of ids a sentence, never empty, specials included."""
         ...
 
-    def words(self, sentence: str) -> list[str]: ...
+    def words(self, sentence: str, *, marks: bool = True) -> list[str]:
+        """What the ids stand for; marks: those of start and end, too."""
+        ...
 
 
 def sentence_reader(folder: Path, written: dict[str, Any]) -> SentenceReader:
@@ -48,5 +50,5 @@ class Pieces:
     def __call__(self, sentences: Sequence[str]) -> list[np.ndarray]:
         return [np.array(encoded.ids, np.int32) for encoded in self.inner.encode_batch(list(sentences))]
 
-    def words(self, sentence: str) -> list[str]:
-        return self.inner.encode(sentence).tokens
+    def words(self, sentence: str, *, marks: bool = True) -> list[str]:
+        return self.inner.encode(sentence, add_special_tokens=marks).tokens

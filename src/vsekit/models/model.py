@@ -25,7 +25,7 @@ from vsekit.encoders.lora import adapter_weights
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError, nearest
 from vsekit.files import fingerprint, write_tensors
-from vsekit.models import adapters, checksums
+from vsekit.models import STARTER, adapters, checksums
 from vsekit.models.querybank import Querybank, remove_querybank
 from vsekit.models.settings import ModelSettings
 from vsekit.models.tower import Tower
@@ -37,8 +37,6 @@ from vsekit.similarity.base import Similarity
 FORMAT = 1
 WEIGHTS = "model.safetensors"
 REPAIR = "Train it again, or fetch it whole."
-#: The name, in place of a path, of the model that comes with vsekit.
-STARTER = "starter"
 
 
 class VSE(nn.Module):

@@ -45,7 +45,7 @@ from vsekit.search.items import Item, Kind
 from vsekit.search.stores.base import Store
 
 if TYPE_CHECKING:
-    from vsekit.search.models import SearchModel
+    from vsekit.search.base import SearchModel
 
 Asked: TypeAlias = Literal["text", "image", "mixed"]
 Match: TypeAlias = Literal["strong", "likely", "weak", "none"]
@@ -260,7 +260,7 @@ class Calibration:
     def of(cls, store: Store, model: SearchModel) -> Calibration:
         """That of the index, or that of the model's folder, or none."""
         found = cls(store.header.get("calibration") or {}, store)
-        return found if found.tables else cls(_of_folder(model.name))
+        return found if found.tables or model.folder is None else cls(_of_folder(model.folder))
 
     def judge(self, vector: np.ndarray, scores: np.ndarray, n: int, asked: Asked, kind: Kind) -> Judged:
         """Judges some scores of a query.
@@ -317,13 +317,8 @@ def _vectors(store: Store, ids: Sequence[str]) -> np.ndarray:
         return np.concatenate([np.zeros((0, store.dim), np.float32), *(_vectors(store, part) for part in parts)])
 
 
-def _of_folder(name: str) -> dict[str, Any]:
-    from vsekit.models.model import model_folder
-
-    try:
-        path = model_folder(name) / "calibration.json"
-    except UserError:
-        path = Path(name) / "calibration.json"
+def _of_folder(folder: Path) -> dict[str, Any]:
+    path = folder / "calibration.json"
     try:
         return read_sealed(path, "Fetch the model whole, or remove this file to do without.")
     except FileNotFoundError:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vsekit.progress import Progress
+from vsekit.search.base import SearchModel
 from vsekit.search.book import Book
 from vsekit.search.items import Item
-from vsekit.search.models import SearchModel
 from vsekit.search.walk import Seen
 
 TEXTS = 256  # encoded at once

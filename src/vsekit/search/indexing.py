@@ -28,12 +28,14 @@ from vsekit.data.pairs import Pairs
 from vsekit.errors import UserError
 from vsekit.files import fingerprint
 from vsekit.progress import QUIET, Bar, Progress
+from vsekit.search.base import SearchModel
 from vsekit.search.book import Book, Report, kept, there
 from vsekit.search.calibration import calibrate
 from vsekit.search.captions import bring_captions_up_to_date, encode_captions_again
+from vsekit.search.exported import keep
 from vsekit.search.items import Item, Value
 from vsekit.search.metadata import picture_meta
-from vsekit.search.models import SearchModel, load_search_model
+from vsekit.search.models import load_search_model
 from vsekit.search.pictures import read_bytes
 from vsekit.search.sentences import SENTENCES
 from vsekit.search.stores.base import Store
@@ -55,6 +57,7 @@ def index(
     *,
     rebuild: bool = False,
     forget: bool = False,
+    export: bool = False,
     progress: Progress = QUIET,
 ) -> Report:
     """Brings `store` up to date with the pictures of `source`, and with its captions where it has any.
@@ -69,6 +72,7 @@ def index(
         store: an open store, or where one is or shall be.
         rebuild: start from nothing, for instance with another model.
         forget: remove, too, what lay in folders that are gone or empty as a whole, and is else kept.
+        export: leave the model with the index in a form that searches without torch; see `vsekit.search.exported`.
     """
     if not isinstance(model, SearchModel):
         model = load_search_model(model)
@@ -76,9 +80,11 @@ def index(
         from vsekit.search.stores import open_store
 
         with open_store(store, create=model.dim, rebuild=rebuild) as opened:
-            return index(model, source, opened, forget=forget, progress=progress)
+            return index(model, source, opened, forget=forget, export=export, progress=progress)
     started = time.monotonic()
     lost = _prepare_store(store, model, rebuild)
+    if export:
+        keep(model, store, progress)
     given = [source] if isinstance(source, Path | str | Pairs | Source) else source
     report = _Indexer(model, store, [_source(one) for one in given], progress, forget).run(lost)
     report.seconds = time.monotonic() - started

@@ -1,23 +1,19 @@
-"""The model an index is made with: a vsekit model, or one like CLIP from transformers; pictures and sentences in, vectors out.
-
-What is alike has a large inner product. With the cosine all vectors have unit length.
-"""
+"""The model an index is made with: a vsekit model or one like CLIP, with torch; or either, exported (`exported`)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from vsekit.data.decoding import MAX_PIXELS, PictureError, Source, decode
 from vsekit.data.text import Ragged
-from vsekit.data.views import ViewSettings, chosen_crops, cut, normalised, resized
+from vsekit.data.views import chosen_crops, cut, normalised, resized
 from vsekit.errors import UserError
+from vsekit.export.runtime import is_exported, open_exported
 from vsekit.features.cache import CachedFeatures
 from vsekit.features.fingerprints import content_of
 from vsekit.files import fingerprint
@@ -25,86 +21,25 @@ from vsekit.models.embed import embed_captions
 from vsekit.models.hub import HUB_NAME, config_of, load_from_hub, unit
 from vsekit.models.model import STARTER, VSE, load_model, model_folder
 from vsekit.parts import Sets
-from vsekit.search.pictures import source_of
+from vsekit.search.base import SearchModel
+from vsekit.search.exported import ExportedModel
 
 if TYPE_CHECKING:
     from PIL import Image
 
 
-class Prepared(NamedTuple):
-    """What a model's encoder reads of one picture."""
-
-    array: np.ndarray
-
-
-class SearchModel(ABC):
-    """What indexing and search ask of a model.
-
-    name: what `load_search_model` takes to load it again: "starter", an absolute path, or a name on a hub.
-    fingerprint: changes with anything that changes its vectors.
-    dim: the size of the vectors.
-    side: pictures are made no smaller than this by the model itself; larger JPEGs may be decoded at twice this.
-    batch_size: how many pictures `embed` reads at once; small batches are the fastest on CPUs.
-    view: how a vsekit model looks at pictures; None for others.
-    """
-
-    name: str
-    fingerprint: str
-    dim: int
-    side: int
-    view: ViewSettings | None = None
-
-    def __init__(self) -> None:
+class _TorchModel(SearchModel):
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.batch_size = 64 if self.device.type == "cuda" else 8
 
-    @abstractmethod
-    def prepare(self, image: Image.Image) -> np.ndarray:
-        """What the encoder reads of an upright RGB picture. May be called from any thread."""
 
-    def cached(self, data: bytes) -> np.ndarray | None:
-        """What the encoder made before of the picture with these bytes, for `embed`; None: nothing."""
-        return None
-
-    def use_features(self, folder: Path) -> None:
-        """Lets `cached` give features that vse features made, too. UserError where they are not this model's."""
-        raise UserError(f"{self.name} reads pictures, not features", field="--features", remedy="Leave --features out.")
-
-    @abstractmethod
-    def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
-        """Prepared pictures → (n, dim) float32, in one call of the encoder."""
-
-    @abstractmethod
-    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """(n, dim) float32."""
-
-    @abstractmethod
-    def words(self, text: str) -> list[str]:
-        """What the model reads of a sentence, word by word or piece by piece, without marks of start and end."""
-
-    def read(self, image: Source, *, max_pixels: int = MAX_PIXELS) -> Prepared:
-        """A picture, read and prepared: small, and made in any thread. See `vsekit.data.decoding.decode`.
-
-        A path may name a picture inside a shard.
-        """
-        try:
-            source = source_of(image) if isinstance(image, str | Path) else image
-        except OSError as error:
-            raise PictureError(error.strerror or str(error), "missing", str(image)) from None
-        return Prepared(self.prepare(decode(source, self.side, max_pixels=max_pixels)))
-
-    def encode_images(self, images: Sequence[Source | Prepared]) -> np.ndarray:
-        """Pictures → (n, dim) float32. UserError for one that can't be read."""
-        prepared = [(image if isinstance(image, Prepared) else self.read(image)).array for image in images]
-        batches = [prepared[at : at + self.batch_size] for at in range(0, len(prepared), self.batch_size)]
-        return np.concatenate([np.zeros((0, self.dim), np.float32), *map(self.embed, batches)])
-
-
-class VSEModel(SearchModel):
+class VSEModel(_TorchModel):
     """A model made by vse train. One that was trained on features gets the encoder that made them."""
 
-    def __init__(self, model: VSE, name: str) -> None:
-        super().__init__()
+    def __init__(self, model: VSE, name: str, folder: Path | None = None) -> None:
+        super().__init__(name)
         if not model.similarity.inner_product:
             kind = model.settings.similarity.kind
             why = "compares sets of regions and words" if model.similarity.on_sets else "is no inner product"
@@ -115,7 +50,7 @@ class VSEModel(SearchModel):
                 + (", and re-rank with this one: vse search --rerank." if model.similarity.on_sets else "."),
             )
         self.model = model.eval().read_pictures().to(self.device)
-        self.name, self.view, self.side, self.dim = name, model.view, model.view.resize, model.settings.dim
+        self.folder, self.view, self.side, self.dim = folder, model.view, model.view.resize, model.settings.dim
         self.fingerprint = fingerprint(model.fingerprint(), model.view.model_dump(mode="json"))
 
     def prepare(self, image: Image.Image) -> np.ndarray:
@@ -185,14 +120,14 @@ class VSEModel(SearchModel):
         return [word for id_, word in zip(tokenizer([text])[0].tolist(), tokenizer.words(text)) if id_ not in marks]
 
 
-class TransformersModel(SearchModel):
+class TransformersModel(_TorchModel):
     """CLIP, SigLIP and whatever else in transformers has `get_image_features` and `get_text_features`."""
 
     def __init__(self, name: str) -> None:
-        super().__init__()
+        super().__init__(name)
         self.hub = load_from_hub(name)
         self.model, self._images, self._tokens = self.hub.model.to(self.device), self.hub.images, self.hub.tokens
-        self.name = name
+        self.folder = Path(name)
         size = dict(getattr(self._images, "crop_size", None) or {}) | dict(self._images.size)
         self.side = max(value for value in size.values() if isinstance(value, int))
         self.dim = self.encode_texts(["a"]).shape[1]
@@ -222,15 +157,19 @@ class TransformersModel(SearchModel):
 
 
 def load_search_model(name: str | Path) -> SearchModel:
-    """Loads "starter" (it comes with vsekit), a run or model folder, or a model like CLIP: a folder or a hub's name."""
+    """Loads "starter" (it comes with vsekit), a run or model folder, one that vse export made, or a model like CLIP: a folder
+    or a hub's name."""
     path = Path(name)
     if str(name) == STARTER:
-        return VSEModel(load_model(STARTER), STARTER)
+        return VSEModel(load_model(STARTER), STARTER, model_folder(STARTER))
     if path.is_dir():
         where = str(path.resolve())
+        if is_exported(path):
+            return ExportedModel(open_exported(path), where)
         if "model_type" in config_of(path):
             return TransformersModel(where)
-        return VSEModel(load_model(model_folder(path)), where)
+        folder = model_folder(path)
+        return VSEModel(load_model(folder), where, folder)
     if HUB_NAME.fullmatch(str(name)):
         return TransformersModel(str(name))
     raise UserError(
@@ -244,4 +183,5 @@ def is_model(name: str | Path) -> bool:
     path = Path(name)
     if str(name) == STARTER or not path.exists():
         return str(name) == STARTER or bool(HUB_NAME.fullmatch(str(name)))
-    return any("vsekit" in config_of(folder) or "model_type" in config_of(folder) for folder in (path, path / "model"))
+    marks = {"vsekit", "vsekit_export", "model_type"}
+    return any(marks & config_of(folder).keys() for folder in (path, path / "model"))

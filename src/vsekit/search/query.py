@@ -30,7 +30,7 @@ from vsekit.errors import UserError
 
 if TYPE_CHECKING:
     from vsekit.data.decoding import Source
-    from vsekit.search.models import Prepared
+    from vsekit.search.base import Prepared
 
 TermKind: TypeAlias = Literal["text", "item", "picture"]
 #: Of a weight: single precision still sees the other terms beside it.

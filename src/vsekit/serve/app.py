@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from vsekit.data.decoding import PictureError
-from vsekit.search.models import Prepared
+from vsekit.search.base import Prepared
 from vsekit.search.query import Query as Asked
 from vsekit.search.query import parse
 from vsekit.search.searcher import Ask, Searcher

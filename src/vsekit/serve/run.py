@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 import uvicorn
 
 from vsekit.errors import UserError
+from vsekit.progress import QUIET, Progress
 from vsekit.search.query import Query
 from vsekit.search.searcher import Ask, Searcher
 from vsekit.search.searcher import load_searcher as searcher_of
@@ -24,9 +25,11 @@ from vsekit.serve.limits import Limits
 GRACE_SECONDS = 30
 
 
-def load_searcher(store: Store, model: str | None = None, rerank: str | None = None) -> Searcher:
+def load_searcher(
+    store: Store, model: str | None = None, rerank: str | None = None, *, progress: Progress = QUIET
+) -> Searcher:
     """`vsekit.search.searcher.load_searcher`, warm."""
-    searcher = searcher_of(store, model, rerank)
+    searcher = searcher_of(store, model, rerank, progress=progress)
     # The first call of an encoder and the first search are slow; better now than for whoever asks first.
     searcher.search_many([Ask(Query.of("text", "a"), top=1)])  # of a model that does not know the word, too
     return searcher

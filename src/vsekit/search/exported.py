@@ -1,0 +1,187 @@
+"""A model that searches without torch: exported (`vsekit.export`), and kept where the searches of an index find it.
+
+    INDEX/exported/FINGERPRINT          of an index that is a folder, unless its model is the starter
+    CACHE/exported/FINGERPRINT          all others, and whatever was exported on this machine; CACHE is ~/.cache/vsekit
+
+`keep` is called by `vse index`. It exports a model once on a machine; an index on the same disk holds it by hard links, which
+take no room. `kept` finds it again. A folder bears the fingerprint of its model, as do its config and each of its graphs, and
+every file has a SHA-256: one that is damaged, or another model's, is an error.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vsekit.errors import UserError
+from vsekit.export.runtime import Exported, open_exported
+from vsekit.files import cache_folder, remove_left_over, sized
+from vsekit.models import STARTER
+from vsekit.progress import QUIET, Progress
+from vsekit.search.base import SearchModel
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from vsekit.data.views import ViewSettings
+    from vsekit.search.stores.base import Store
+
+FOLDER = "exported"
+ANEW = "Run vse index again on the same folders: it writes the exported model anew."
+
+
+class ExportedModel(SearchModel):
+    """What `vse export --to onnx` made, at work with onnxruntime. name: of the model it was made from."""
+
+    def __init__(self, exported: Exported, name: str) -> None:
+        if exported.config["similarity"] not in ("cosine", "inner_product"):
+            raise UserError(
+                f"the similarity '{exported.config['similarity']}' of this model is no inner product, so its pictures can't "
+                "be indexed as vectors",
+                file=exported.folder,
+                remedy="Index with a model of cosine similarity.",
+            )
+        self.exported, self.name, self.folder = exported, name, exported.folder
+        self.fingerprint, self.dim = exported.fingerprint, exported.dim
+        self._cosine = exported.config["similarity"] == "cosine"
+
+    @property
+    def side(self) -> int:  # type: ignore[override]  # asked for only with pictures
+        return self.exported.preparation.side
+
+    @property
+    def view(self) -> ViewSettings | None:  # type: ignore[override]
+        return getattr(self.exported.preparation, "view", None)
+
+    def prepare(self, image: Image.Image) -> np.ndarray:
+        """(V, P, P, 3) uint8"""
+        return self.exported.preparation(image)
+
+    def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
+        return self._finished(self.exported.embed(prepared))
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        return self._finished(self.exported.encode_texts(texts))
+
+    def words(self, text: str) -> list[str]:
+        return self.exported.sentences.words(text, marks=False)
+
+    def _finished(self, vectors: np.ndarray) -> np.ndarray:
+        """Of unit length where the similarity is the cosine; a vector without length stays."""
+        if not self._cosine:
+            return vectors
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.where(lengths > 1e-8, lengths, 1)
+
+
+def kept(store: Store) -> ExportedModel | None:
+    """The exported model of an index; None where there is none. UserError for one that is not what was exported."""
+    header = store.header
+    for place in _places(store.location, header.get("fingerprint", "")):
+        if place.exists():
+            return ExportedModel(_opened(place), header["model"])
+    return None
+
+
+def runs_here() -> bool:
+    """Whether what exported models run on is installed."""
+    return all(find_spec(name) is not None for name in ("onnxruntime", "tokenizers"))
+
+
+def keep(model: SearchModel, store: Store, progress: Progress = QUIET) -> Path | None:
+    """Leaves the exported model where searches of the index find it, and gives that folder.
+
+    A model that can't be exported, or a place that can't be written to, is told: searches then load torch. None is given.
+    """
+    *inside, cache = _places(store.location, model.fingerprint)
+    place = inside[0] if inside and model.name != STARTER else cache
+    try:
+        if isinstance(model, ExportedModel):
+            _make(place, lambda folder: _link(model.exported.folder, folder))
+        elif not _whole(place):
+            _make(cache, lambda folder: _export(model, folder, progress))
+            _make(place, lambda folder: _link(cache, folder))
+        if place != cache:
+            for other in place.parent.glob("[!.]*"):  # of a model that the index had before
+                if other != place:
+                    shutil.rmtree(other)
+    except (UserError, OSError) as error:
+        progress.say(f"This index keeps no exported model, so that searching it takes torch: {error}")
+        return None
+    return place
+
+
+def _places(location: str, fingerprint: str) -> list[Path]:
+    """Where the exported model of an index may be, in the order of looking; the last is the cache."""
+    inside = [Path(location) / FOLDER / fingerprint] if Path(location).is_dir() else []
+    return [*inside, cache_folder() / FOLDER / fingerprint]
+
+
+def _opened(place: Path) -> Exported:
+    exported = open_exported(place, again=ANEW)
+    if exported.fingerprint != place.name:
+        raise UserError(
+            f"this exported model is {exported.fingerprint}, not {place.name}, the index's", file=place, remedy=ANEW
+        )
+    return exported
+
+
+def _whole(place: Path) -> bool:
+    try:
+        _opened(place).check()
+    except UserError:
+        return False
+    return True
+
+
+def _export(model: SearchModel, folder: Path, progress: Progress) -> None:
+    from vsekit.export.folder import export_onnx
+    from vsekit.export.sources import Source, VSESource, read_source
+    from vsekit.search.models import VSEModel
+
+    progress.say("Exporting the model, so that searches need no torch; once on this machine …")
+    source: Source
+    if isinstance(model, VSEModel) and model.device.type == "cpu":
+        source = VSESource(model.model, model.name, model.folder)
+    else:
+        source = read_source(model.name)
+    if source.fingerprint != model.fingerprint:
+        raise UserError(f"the model has changed since it was loaded: {source.fingerprint}, not {model.fingerprint}")
+    written = export_onnx(source, folder)
+    progress.say(f"The exported model takes {sized(sum(written.sizes.values()))} of disk.")
+
+
+def _make(place: Path, fill: Callable[[Path], object]) -> None:
+    """Puts a folder there that `fill` fills, whole or not at all, unless one is there. One process at a time."""
+    if _whole(place):
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _whole(place):  # another process was faster
+            return
+        remove_left_over(place.parent)
+        folder = place.parent / f".{place.name}.tmp"
+        try:
+            folder.mkdir()
+            fill(folder)
+            shutil.rmtree(place, ignore_errors=True)  # a damaged one
+            folder.rename(place)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _link(source: Path, target: Path) -> None:
+    """The files of a folder in another: the same ones where the disk is, else copies."""
+    for path in source.iterdir():
+        try:
+            os.link(path, target / path.name)
+        except OSError:
+            shutil.copyfile(path, target / path.name)
