@@ -189,6 +189,19 @@ def test_image_encoders_give_the_vectors_of_vsekit_load(tmp_path: Path, pictures
         assert cosines(run(tmp_path / "image.onnx", pixels=crops[some]), wanted[some]).min() > 1 - 1e-4
 
 
+def test_views_averaged_after_the_head_are_so_in_the_graph(tmp_path: Path, pictures: list[Path]) -> None:
+    view = ViewSettings.model_validate({"kind": "10C", "resize": 40, "pixels": 32})
+    head = {"kind": "mlp", "hidden": 8}
+    model = build(view, image={"pooling": "single", "head": head, "average_views": "after_head"})
+    example = {"pixels": torch.zeros(2, view.count, 32, 32, 3, dtype=torch.uint8)}
+    write_graph(ImageGraph(model), example, ["embeddings"], tmp_path / "image.onnx", {})
+    from vsekit.export.preparation import View
+
+    crops = torch.from_numpy(np.stack([View(view).read(path) for path in pictures]))
+    wanted = Embedder(model).encode_images(pictures)
+    np.testing.assert_allclose(run(tmp_path / "image.onnx", pixels=crops), wanted, atol=1e-5)
+
+
 def test_a_part_that_has_no_graph_is_refused_with_the_reason(tmp_path: Path) -> None:
     class Asks(torch.nn.Module):
         def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:

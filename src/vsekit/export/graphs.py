@@ -26,9 +26,15 @@ class ImageGraph(nn.Module):
         super().__init__()
         tower: Any = exportable(model.image)
         self.tower, self.pixels = tower, PixelGraph(model.image.encoder, tower.encoder)
+        self.mean_after_head = model.image.average_views == "after_head"
 
     def forward(self, pixels: Tensor) -> Tensor:
-        return self.tower.embed(self.pixels.sets(pixels))
+        views = pixels.shape[1]
+        if views == 1 or not self.mean_after_head:
+            return self.tower.embed(self.pixels.sets(pixels))
+        sets = self.pixels.sets(pixels.flatten(0, 1)[:, None])
+        each = self.tower.head(self.tower.pooling(self.tower._projected(sets), sets.mask))
+        return self.tower._finished(each.unflatten(0, (-1, views)).mean(1))
 
 
 class FeatureGraph(nn.Module):
