@@ -7,7 +7,7 @@
 | memory of that process, words and a picture asked          | 400 MiB         |
 | first thumbnail after the first answer, 100,000 items      | 100 ms          |
 
-The index holds generated vectors; the photographs are 48 generated JPEGs of 12 megapixels, to which all items point.
+The index holds generated vectors; the photographs are 16 generated JPEGs of 12 megapixels, to which all items point.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.search import TOP, Connection, memory, ready, sentence
 
-PHOTOGRAPHS = 48
+PHOTOGRAPHS = 16
 
 
 def run(scale: float = 1.0) -> list[dict[str, Any]]:

@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 import torch
@@ -31,7 +33,7 @@ from vsekit.search.exported import ExportedModel, kept
 from vsekit.search.models import VSEModel, load_search_model
 from vsekit.search.query import Query, Term
 from vsekit.search.searcher import Searcher, load_searcher
-from vsekit.search.stores import open_store
+from vsekit.search.stores import copy_index, open_store
 
 pytest.importorskip("onnxscript", reason="needs the extra 'onnx'")
 COLOURS = {"red": (200, 40, 30), "green": (30, 160, 70), "blue": (40, 60, 200), "grey": (128, 128, 128)}
@@ -146,6 +148,34 @@ def test_a_search_from_python_imports_neither(whole: Place) -> None:
     with open_store(whole.index) as store:
         wanted = Searcher(store, load_search_model(whole.run)).search("a blue wall", top=3)
     assert (ended.stdout.strip(), ended.stderr) == (wanted.hits[0].item.id, "")
+
+
+def test_vse_serve_imports_neither(whole: Place) -> None:
+    code = f"{WITHOUT}\nfrom vsekit.cli import main; sys.argv = ['vse', 'serve', {str(whole.index)!r}, '--port', '0']; main()"
+    environment = {**os.environ, "VSEKIT_CACHE": str(whole.cache)}
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as server:
+        try:
+            assert server.stdout
+            with httpx.Client(base_url=server.stdout.readline().strip(), timeout=60) as client:
+                while client.get("readyz").status_code != 200:
+                    time.sleep(0.05)
+                words = client.post("api/search", json={"query": "a red dog", "top": 3})
+                picture = (whole.folder / "photos" / "05.png").read_bytes()
+                shown = client.post("api/search/picture", files={"file": picture}, data={"top": "3"})
+                why = client.post("api/why", json={"query": "a red dog", "id": words.json()["hits"][0]["id"]})
+        finally:
+            server.terminate()
+        assert server.stderr
+        assert server.stderr.read() == ""
+    with open_store(whole.index) as store:
+        reference = Searcher(store, load_search_model(whole.run))
+        wanted = reference.search("a red dog", top=3), reference.by_picture(picture, top=3)
+    for answer, right in zip((words, shown), wanted):
+        assert [hit["id"] for hit in answer.json()["hits"]] == [hit.item.id for hit in right.hits]
+    assert [word["word"] for word in why.json()["words"]] == ["a", "red", "dog"]
 
 
 # Both ways give the same answers
@@ -288,6 +318,15 @@ def test_an_exported_folder_is_a_model_to_index_with(place: Place, whole: Place)
         np.testing.assert_allclose(store.vectors(ids), first.vectors(ids), atol=1e-4)
 
 
+def test_the_exported_model_goes_along_when_an_index_is_copied(place: Place) -> None:
+    with open_store(place.index) as store:
+        copy_index(store, place.folder / "copy")
+    shutil.rmtree(place.index)
+    shutil.rmtree(place.cache)
+    with open_store(place.folder / "copy") as copy:
+        assert isinstance(load_searcher(copy).model, ExportedModel)
+
+
 # What can go wrong
 
 
@@ -365,7 +404,7 @@ def test_a_model_that_cannot_be_exported_is_indexed_and_says_so(
     out = place.folder / "second"
     vsekit.index(whole.folder / "photos.csv", model=whole.run, out=out, progress=Progress())
     assert "searching it takes torch: this model has a part" in capsys.readouterr().err
-    assert not list((place.cache / "exported").glob("*"))
+    assert not list((place.cache / "exported").glob("[!.]*"))
     assert vsekit.search(out, "a red dog", top=1, progress=Progress()).hits
     assert "Loading torch" in capsys.readouterr().err
 

@@ -84,9 +84,10 @@ class ExportedModel(SearchModel):
 def kept(store: Store) -> ExportedModel | None:
     """The exported model of an index; None where there is none. UserError for one that is not what was exported."""
     header = store.header
-    for place in _places(store.location, header.get("fingerprint", "")):
-        if place.exists():
-            return ExportedModel(_opened(place), header["model"])
+    if header.get("fingerprint"):
+        for place in _places(store.location, header["fingerprint"]):
+            if place.exists():
+                return ExportedModel(_opened(place), header["model"])
     return None
 
 

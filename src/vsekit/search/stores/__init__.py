@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import itertools
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -92,8 +93,10 @@ def copy_index(source: Store, target: str | Path, progress: Update | None = None
     """Copies an index to another place, which must be empty or not there yet, and gives the number of items.
 
     The header is written last and only when all items have arrived: an interrupted copy is an index without a model, and
-    copying again goes over it.
+    copying again goes over it. The exported model goes along.
     """
+    from vsekit.search.exported import keep, kept
+
     with open_store(target, create=source.dim) as copy:
         copy.lock()
         if copy.header:
@@ -116,4 +119,7 @@ def copy_index(source: Store, target: str | Path, progress: Update | None = None
                     remedy="Copy again when nothing writes to it.",
                 )
         copy.set_header(source.header)
+        with suppress(UserError):  # a damaged one stays behind
+            if (model := kept(source)) is not None:
+                keep(model, copy)
         return done
