@@ -33,7 +33,7 @@ from vsekit.search.exported import ExportedModel, kept
 from vsekit.search.models import VSEModel, load_search_model
 from vsekit.search.query import Query, Term
 from vsekit.search.searcher import Searcher, load_searcher
-from vsekit.search.stores import copy_index, open_store
+from vsekit.search.stores import check_index, copy_index, open_store
 
 pytest.importorskip("onnxscript", reason="needs the extra 'onnx'")
 COLOURS = {"red": (200, 40, 30), "green": (30, 160, 70), "blue": (40, 60, 200), "grey": (128, 128, 128)}
@@ -366,6 +366,14 @@ def test_a_damaged_exported_model_is_refused_and_the_next_vse_index_mends_it(
     assert "vse index" in str(refused.value)
     vsekit.index(whole.folder / "photos.csv", model=whole.run, out=place.index)
     assert_same(vsekit.search(place.index, "a red dog", top=3), wanted)
+
+
+def test_vse_index_check_names_a_damaged_exported_model(place: Place) -> None:
+    assert check_index(place.index).damage == []
+    path = place.made() / "image.onnx"
+    path.write_bytes(path.read_bytes()[:-9])
+    (sentence,) = check_index(place.index).damage
+    assert str(path) in sentence
 
 
 def test_a_damaged_image_tower_is_told_when_a_picture_asks(place: Place, whole: Place) -> None:

@@ -119,6 +119,17 @@ def keep(model: SearchModel, store: Store, progress: Progress = QUIET) -> Path |
     return place
 
 
+def damage(index: Path) -> list[str]:
+    """A sentence for each exported model inside an index that is not as it was exported."""
+    found = []
+    for place in sorted((index / FOLDER).glob("[!.]*")):
+        try:
+            _opened(place).check()
+        except UserError as error:
+            found.append(str(error))
+    return found
+
+
 def _places(location: str, fingerprint: str) -> list[Path]:
     """Where the exported model of an index may be, in the order of looking; the last is the cache."""
     inside = [Path(location) / FOLDER / fingerprint] if Path(location).is_dir() else []

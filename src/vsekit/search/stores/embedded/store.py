@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vsekit.errors import UserError
+from vsekit.search.exported import damage
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores.base import Checked, Found
@@ -281,7 +282,9 @@ class EmbeddedStore(Browsing):
 
     @classmethod
     def check(cls, location: str) -> Checked:
-        return mending.check(place.find(location))
+        folder = place.find(location)
+        found = mending.check(folder)
+        return found._replace(damage=[*found.damage, *damage(folder)])
 
     def damaged(self) -> list[files.Damage]:
         """What of the vectors and of the approximate indexes is not as it was written. Reads them all."""
