@@ -327,6 +327,19 @@ def test_the_exported_model_goes_along_when_an_index_is_copied(place: Place) -> 
         assert isinstance(load_searcher(copy).model, ExportedModel)
 
 
+def test_a_damaged_exported_folder_leaves_no_copy_in_the_index(
+    place: Place, whole: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = place.folder / "my-onnx", place.folder / "second"
+    shutil.copytree(place.made(), folder)
+    vsekit.index(whole.folder / "photos.csv", model=folder, out=out)
+    shutil.rmtree(out / "exported")
+    (folder / "text.onnx").write_bytes(b"damaged")
+    vsekit.index(whole.folder / "photos.csv", model=folder, out=out, progress=Progress())
+    assert "text.onnx: this is not the file that was exported" in capsys.readouterr().err.replace("\n", " ")
+    assert not list((out / "exported").glob("[!.]*"))
+
+
 # What can go wrong
 
 

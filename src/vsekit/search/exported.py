@@ -184,6 +184,7 @@ def _make(place: Path, fill: Callable[[Path], object]) -> None:
         try:
             folder.mkdir()
             fill(folder)
+            open_exported(folder).check()
             shutil.rmtree(place, ignore_errors=True)  # a damaged one
             folder.rename(place)
         finally:
