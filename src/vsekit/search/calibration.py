@@ -39,7 +39,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from vsekit.errors import UserError
 from vsekit.seals import read_sealed
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores.base import Store
