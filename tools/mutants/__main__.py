@@ -2,10 +2,10 @@
 
 python -m tools.mutants [--count 400] [--seed 0] [--only TEXT] [--tests TEST …] [--minutes 55] [--workers 2] [--write]
 
-The working tree is copied and never changed. What tests reach is recorded once for the same sources and tests. A mutant that
-died is not run again as long as its file and the test file that killed it are the same; one that survived, as long as all
-sources and tests are. A test that kills is run without the fault, too, once: where it fails even so, it does not count.
-Both are kept in .mutants/; with --write, the result goes to tools/mutants/result.json too.
+The working tree is copied and never changed. What tests reach is recorded, later only of test files that have changed. A
+mutant that died is not run again as long as its file and the test file that killed it are the same; one that survived, as
+long as all sources and tests are. A test that kills is run without the fault, too, once: where it fails even so, it does not
+count. Both are kept in .mutants/; with --write, the result goes to tools/mutants/result.json too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.mutants.mutations import Mutant, sample
-from tools.mutants.reach import Reach, read
+from tools.mutants.reach import Reach, carried, joined, name_of, read
 from tools.mutants.run import Outcome, environment, outcome, tested
 
 ROOT = Path(__file__).parents[2]
@@ -97,16 +97,27 @@ def _recorded(copy: Path, tests: list[str], workers: int) -> tuple[Path, Reach]:
         folder.mkdir(parents=True)
         print("Recording which lines the tests reach …", flush=True)
         variables = {"MUTANTS_RECORD": str(folder), "MUTANTS_SOURCE": str(copy / "src" / "vsekit")}
+        older = max(KEPT.glob("*/reach.json"), key=lambda file: file.stat().st_mtime, default=None)
+        known = carried(Reach(**json.loads(older.read_text())), copy) if older else None
         command = [sys.executable, "-m", "pytest", "-m", "not slow", "-p", "no:cacheprovider"]
-        command += ["-p", "tools.mutants.record", "-n", str(workers), *tests]
-        ended = subprocess.run(command, cwd=copy, env=environment(copy) | variables)
-        if ended.returncode not in (0, 1):  # a test that fails kills no mutant, and is left out
-            sys.exit("The tests could not be run.")
+        command += ["-p", "tools.mutants.record", "-n", str(workers)]
+        changed = tests if known is None else _test_files(copy, tests, known)
+        if known is None or changed:
+            ended = subprocess.run([*command, *changed], cwd=copy, env=environment(copy) | variables)
+            if ended.returncode not in (0, 1):  # a test that fails kills no mutant, and is left out
+                sys.exit("The tests could not be run.")
         reach = read(folder, copy)
         for file in (*folder.glob("lines.*"), *folder.glob("tests-*.json")):
             file.unlink()
-        whole.write_text(json.dumps(asdict(reach)))
+        whole.write_text(json.dumps(asdict(joined(known, reach) if known else reach)))
     return folder, Reach(**json.loads(whole.read_text()))
+
+
+def _test_files(copy: Path, tests: list[str], known: Reach) -> list[str]:
+    """Those that have changed since they were recorded."""
+    found = [*(copy / "tests").rglob("test_*.py"), *((copy / "src").rglob("*.py") if not tests else ())]
+    names = sorted(str(file.relative_to(copy)) for file in found)
+    return [name for name in names if name not in known.tested and (not tests or name.startswith(tuple(tests)))]
 
 
 class Outcomes:
@@ -130,7 +141,7 @@ class Outcomes:
 
     def _digest(self, test: str) -> str:
         file = self.copy / test.partition("::")[0]
-        return hashlib.sha256(file.read_bytes()).hexdigest()[:16] if test and file.is_file() else ""
+        return name_of(file) if test and file.is_file() else ""
 
     def add(self, mutant: Mutant, found: Outcome | None, **values: Any) -> None:
         killer = found.killer if found else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -15,10 +17,16 @@ from tools.mutants.mutations import Mutant
 
 @dataclass(frozen=True)
 class Reach:
-    """lines: of each file and line (as text) the tests that reach it. seconds: of each test that passed."""
+    """What was recorded, of which sources and tests.
+
+    lines: of each file and line (as text) the tests that reach it. seconds: of each test that passed.
+    sources: the text of each file. tested: by file of tests, what names its text.
+    """
 
     lines: dict[str, dict[str, list[str]]]
     seconds: dict[str, float]
+    sources: dict[str, str]
+    tested: dict[str, str]
 
     def tests(self, mutant: Mutant, patience: float) -> list[str]:
         """Those that reach the mutant's statement, up to `patience` seconds of them: those that mirror its file first,
@@ -36,6 +44,40 @@ class Reach:
                 break
             chosen.append(test)
         return chosen
+
+
+def name_of(file: Path) -> str:
+    """Of what is in a file."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+
+
+def carried(old: Reach, root: Path) -> Reach:
+    """What still holds of an older recording: the tests of files that are the same, at the lines where those of the sources
+    have gone. A line that is new is reached by nothing, until a file of tests that reaches it is recorded."""
+    tested = {
+        file: name for file, name in old.tested.items() if (root / file).is_file() and name_of(root / file) == name
+    }
+    seconds = {test: took for test, took in old.seconds.items() if test.partition("::")[0] in tested}
+    lines: dict[str, dict[str, list[str]]] = {}
+    for file, at in old.lines.items():
+        if file in old.sources and (root / file).is_file():
+            before, now = old.sources[file].splitlines(), (root / file).read_text(encoding="utf-8").splitlines()
+            for block in difflib.SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks():
+                for offset in range(block.size):
+                    kept = [test for test in at.get(str(block.a + offset + 1), ()) if test in seconds]
+                    if kept:
+                        lines.setdefault(file, {})[str(block.b + offset + 1)] = kept
+    return Reach(lines, seconds, {}, tested)
+
+
+def joined(first: Reach, second: Reach) -> Reach:
+    """second: newer, and with the sources of now."""
+    lines = {file: dict(at) for file, at in first.lines.items()}
+    for file, at in second.lines.items():
+        for line, tests in at.items():
+            here = lines.setdefault(file, {})
+            here[line] = sorted({*here.get(line, ()), *tests})
+    return Reach(lines, first.seconds | second.seconds, second.sources, first.tested | second.tested)
 
 
 def read(folder: Path, root: Path) -> Reach:
@@ -70,4 +112,7 @@ def read(folder: Path, root: Path) -> Reach:
         for line in numbers:
             lines[path][line] = everyone
     as_text = {f: {str(n): sorted(reached) for n, reached in at.items() if reached} for f, at in lines.items()}
-    return Reach(as_text, {name: test["seconds"] for name, test in tests.items() if test["passed"]})
+    seconds = {name: test["seconds"] for name, test in tests.items() if test["passed"]}
+    sources = {str(f.relative_to(root)): f.read_text(encoding="utf-8") for f in (root / "src").rglob("*.py")}
+    tested = {file: name_of(root / file) for file in {name.partition("::")[0] for name in tests}}
+    return Reach(as_text, seconds, sources, tested)
