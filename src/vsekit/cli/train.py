@@ -45,6 +45,25 @@ class ProcessOptions:
     ] = 0
 
 
+@dataclass(frozen=True)
+class LearningOptions:
+    """What is learned beside the recipe, and for how long."""
+
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", min=0.1, help="A time limit: train as much as fits into it.")
+    ] = None
+    sets: Sets = None
+    text_features: Annotated[
+        Path | None,
+        typer.Option("--text-features", help="Token features of the captions made by vse features transformer."),
+    ] = None
+    seed: Annotated[int | None, typer.Option("--seed", help="Same as --set seed=N.")] = None
+
+    @property
+    def all_sets(self) -> list[str]:
+        return [*(self.sets or []), *([f"seed={self.seed}"] if self.seed is not None else [])]
+
+
 @app.command(
     epilog=examples(
         "vse train --data catalogue.csv --out runs/catalogue --minutes 20",
@@ -60,6 +79,7 @@ class ProcessOptions:
 def train(
     data: DataPath,
     out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
+    learning: LearningOptions,
     machine: MachineOptions,
     processes: ProcessOptions,
     reading: ReadingOptions,
@@ -70,15 +90,6 @@ def train(
             help="paper:row (vse recipes lists them), a YAML file, or a model to go on from; without one, models are chosen."
         ),
     ] = None,
-    minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.1, help="A time limit: train as much as fits into it.")
-    ] = None,
-    sets: Sets = None,
-    text_features: Annotated[
-        Path | None,
-        typer.Option("--text-features", help="Token features of the captions made by vse features transformer."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Same as --set seed=N.")] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first problem in the collection, instead of setting it aside.")
     ] = False,
@@ -99,9 +110,9 @@ def train(
         recipe,
         replace(reading.of(data), strict=strict),
         out,
-        sets=[*(sets or []), *([f"seed={seed}"] if seed is not None else [])],
-        text_features=text_features,
-        minutes=minutes,
+        sets=learning.all_sets,
+        text_features=learning.text_features,
+        minutes=learning.minutes,
         report=report,
         progress=output.progress,
         **vars(machine),

@@ -89,7 +89,12 @@ class TextEncoder(nn.Module):
 
 
 class TextEncoderPart(Part):
-    """Settings of a text encoder, and of the tokenizer that goes with it."""
+    """Settings of a text encoder, and of the tokenizer that goes with it.
+
+    reads_pieces: the tokenizer is one of transformers, in its `inner`, and cuts words into pieces.
+    """
+
+    reads_pieces: ClassVar[bool] = False
 
     def make_tokenizer(self, sentences: Iterable[str]) -> Tokenizer:
         """A tokenizer for these training sentences."""

@@ -79,12 +79,12 @@ class VSESource(Source):
 
     @property
     def feature_dim(self) -> int | None:
-        return self.model.image.encoder.dim if self.model.settings.image.encoder.kind == "precomputed" else None
+        return self.model.image.encoder.dim if self.model.settings.image.encoder.reads_features else None
 
     def image(self) -> tuple[nn.Module, dict[str, Tensor], dict[str, Any]]:
         size = self.feature_dim
         if size is not None:
-            one = self.model.settings.image.pooling.kind == "single"
+            one = self.model.settings.image.pooling.one_vector
             features = {"features": torch.zeros(3, 4, size), "lengths": torch.tensor([1 if one else 4, 1, 1])}
             return FeatureGraph(self.model), features, {"reads": "features", "feature_dim": size}
         view = self.model.view
@@ -101,7 +101,7 @@ class VSESource(Source):
 
     @property
     def _pieces(self) -> bool:
-        return self.model.settings.text.encoder.kind == "transformer"
+        return self.model.settings.text.encoder.reads_pieces
 
     def save_tokenizer(self, folder: Path) -> None:
         if self._pieces:

@@ -49,7 +49,7 @@ class TowerSettings(Settings):
 
     @model_validator(mode="after")
     def _one_vector_to_average(self) -> TowerSettings:
-        if self.average_views == "after_head" and self.pooling.kind == "none":
+        if self.average_views == "after_head" and self.pooling.keeps_sets:
             raise ValueError("average_views: after_head averages one vector a view, but pooling is 'none'")
         return self
 
@@ -66,7 +66,7 @@ class TextTowerSettings(TowerSettings):
 
     @model_validator(mode="after")
     def _one_vector_beside_the_bag(self) -> TextTowerSettings:
-        if self.words and (self.pooling.kind == "none" or self.average_views == "after_head"):
+        if self.words and (self.pooling.keeps_sets or self.average_views == "after_head"):
             raise ValueError("words stand beside one pooled vector a sentence: choose a pooling, and views before_head")
         return self
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -146,6 +146,7 @@ class TransformerSettings(TextEncoderPart):
     lora: learn low-rank adapters instead of the model's weights.
     """
 
+    reads_pieces: ClassVar[bool] = True
     kind: Literal["transformer"] = "transformer"
     model: str = "minilm"
     max_length: int = Field(64, ge=3)
