@@ -3,7 +3,7 @@
 python -m tools.mutants [--count 400] [--seed 0] [--only TEXT] [--tests TEST …] [--minutes 55] [--workers 2] [--write]
 
 The working tree is copied and never changed. What tests reach is recorded, later only of test files that have changed. A
-mutant that died is not run again as long as its file and the test file that killed it are the same; one that survived, as
+mutant that died is not run again as long as its function and the test that killed it are the same; one that survived, as
 long as all sources and tests are. A test that kills is run without the fault, too, once: where it fails even so, it does not
 count. Both are kept in .mutants/; with --write, the result goes to tools/mutants/result.json too.
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.mutants.mutations import Mutant, sample
-from tools.mutants.reach import Reach, carried, joined, name_of, read
+from tools.mutants.reach import Reach, carried, joined, read, text_of
 from tools.mutants.run import Outcome, environment, outcome, tested
 
 ROOT = Path(__file__).parents[2]
@@ -137,16 +137,12 @@ class Outcomes:
         row = self.known.get(_key(mutant))
         if row is None or row["state"] == self.state:
             return row
-        return row if row["killer"] and row["killer_file"] == self._digest(row["killer"]) else None
-
-    def _digest(self, test: str) -> str:
-        file = self.copy / test.partition("::")[0]
-        return name_of(file) if test and file.is_file() else ""
+        return row if row["killer"] and row["killer_text"] == text_of(self.copy, row["killer"]) else None
 
     def add(self, mutant: Mutant, found: Outcome | None, **values: Any) -> None:
         killer = found.killer if found else ""
         row = {"key": _key(mutant), **mutant.summary, "outcome": found.what if found else "unreached", **values}
-        row |= {"killer": killer, "killer_file": self._digest(killer), "state": self.state}
+        row |= {"killer": killer, "killer_text": text_of(self.copy, killer), "state": self.state}
         with self.lock, self.file.open("a") as file:
             self.known[row["key"]] = row
             file.write(json.dumps(row) + "\n")
@@ -164,7 +160,7 @@ class Outcomes:
 
 
 def _key(mutant: Mutant) -> str:
-    return hashlib.sha256(f"{mutant.file}\0{mutant.code}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{mutant.file}\0{mutant.around}\0{mutant.diff}".encode()).hexdigest()[:16]
 
 
 def _run_all(mutants: list[Mutant], copies: list[Path], reach: Reach, done: Outcomes, end: float) -> None:

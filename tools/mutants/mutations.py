@@ -23,12 +23,16 @@ _MESSAGES = {"say", "bar", "UserError", "missing_extra", "_refuse"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """lines: of the innermost statement around it, all of which a test may be seen to reach."""
+    """lines: of the innermost statement around it, all of which a test may be seen to reach.
+
+    around: the function it is in, with the fault; outside of functions, the line.
+    """
 
     file: str
     line: int
     lines: tuple[int, int]
     diff: str
+    around: str
     code: str
 
     @property
@@ -40,8 +44,9 @@ class _Places(cst.CSTVisitor):
     METADATA_DEPENDENCIES = (PositionProvider,)
 
     def __init__(self) -> None:
-        self.found: list[tuple[cst.CSTNode, list[cst.CSTNode], int, tuple[int, int]]] = []
+        self.found: list[tuple[cst.CSTNode, list[cst.CSTNode], int, tuple[int, int], cst.FunctionDef | None]] = []
         self.statement = (1, 1)
+        self.functions: list[cst.FunctionDef] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, _SKIPPED) or _is_docstring(node) or _is_message(node) or _is_export(node):
@@ -56,8 +61,15 @@ class _Places(cst.CSTVisitor):
         if mutated:
             line = self.get_metadata(PositionProvider, node).start.line
             low, high = self.statement
-            self.found.append((node, mutated, line, self.statement if low <= line <= high else (line, line)))
+            lines = self.statement if low <= line <= high else (line, line)
+            self.found.append((node, mutated, line, lines, self.functions[-1] if self.functions else None))
+        if isinstance(node, cst.FunctionDef):
+            self.functions.append(node)
         return True
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        if self.functions and self.functions[-1] is original_node:
+            self.functions.pop()
 
 
 def _is_docstring(node: cst.CSTNode) -> bool:
@@ -98,10 +110,14 @@ def sample(root: Path, files: Sequence[str], count: int, seed: int) -> Iterator[
             seen[at] += 1
             number = hashlib.sha256(f"{seed}\0{file}\0{at}\0{seen[at]}".encode()).digest()
             places.append((number, file, place))
-    for number, file, (node, mutated, line, lines) in sorted(places, key=lambda place: place[0])[:count]:
+    for number, file, (node, mutated, line, lines, function) in sorted(places, key=lambda place: place[0])[:count]:
         tree = trees[file]
         before = tree.code
-        after = cst.ensure_type(tree.deep_replace(node, mutated[number[-1] % len(mutated)]), cst.Module).code
+        fault = mutated[number[-1] % len(mutated)]
+        after = cst.ensure_type(tree.deep_replace(node, fault), cst.Module).code
         shown = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
         diff = "\n".join(text for text in shown if not text.startswith(("---", "+++", "@@")))
-        yield Mutant(file, line, lines, diff, after)
+        around = diff
+        if function is not None and function is not node:
+            around = tree.code_for_node(cst.ensure_type(function.deep_replace(node, fault), cst.FunctionDef))
+        yield Mutant(file, line, lines, diff, around, after)

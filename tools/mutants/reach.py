@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import json
@@ -49,6 +50,21 @@ class Reach:
 def name_of(file: Path) -> str:
     """Of what is in a file."""
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+
+
+def text_of(root: Path, test: str) -> str:
+    """Names the text of a test; "" where it is not there."""
+    path, _, name = test.partition("::")
+    file, name = root / path, name.rpartition("::")[2].partition("[")[0]
+    if not test or not file.is_file():
+        return ""
+    text = file.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            lines = text.splitlines()[first - 1 : node.end_lineno]
+            return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    return name_of(file) if path.startswith("src/") else ""
 
 
 def carried(old: Reach, root: Path) -> Reach:
