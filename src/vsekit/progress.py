@@ -85,3 +85,12 @@ class Progress:
 
 
 QUIET = Progress(quiet=True)
+
+_said: set[str] = set()
+
+
+def say_once(text: str) -> None:
+    """A line on stderr, the first time this process says it; for what a person must know, quiet or not."""
+    if text not in _said:
+        _said.add(text)
+        print(text, file=sys.stderr, flush=True)

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 _STAT = Path("/proc/stat")
@@ -28,6 +31,12 @@ def usable_cores() -> set[int]:
     return set(range(os.cpu_count() or 1))
 
 
+def most() -> int:
+    """The threads to compute with on an idle machine: one for each usable core, or as many as OMP_NUM_THREADS says."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdigit() and int(given) else len(usable_cores())
+
+
 def choose(most: int) -> int:
     """How many threads to compute with now: as many as there are usable cores that no one keeps busy, 1 … most.
 
@@ -38,6 +47,16 @@ def choose(most: int) -> int:
         return max(1, most)
     cores = usable_cores()
     return max(1, min(most, len(cores) - round(_busy(cores))))
+
+
+@contextmanager
+def pool(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that on an error or Ctrl-C end what they are doing, and no more."""
+    workers = ThreadPoolExecutor(count)
+    try:
+        yield workers
+    finally:
+        workers.shutdown(cancel_futures=True)
 
 
 def _busy(cores: set[int]) -> float:

@@ -1,51 +1,145 @@
 from __future__ import annotations
 
+import builtins
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from tests.export.conftest import CNN, shaken
 
+from vsekit import progress, threads
 from vsekit.data.views import normalised
 from vsekit.encoders.image import encoder_settings
-from vsekit.engines import images as engine
-from vsekit.engines.images import compiled
+from vsekit.engines import images
+from vsekit.engines.images import TorchImages, compiled, graph_of, image_engine
 from vsekit.errors import UserError
 
 
-def test_features_are_torchs_and_a_second_engine_comes_from_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def encoder(**change: Any) -> Any:
     torch.manual_seed(0)
-    encoder = shaken(encoder_settings(CNN | {"output": "grid"}).build())
-    crops = np.random.default_rng(1).integers(0, 256, (5, 2, 32, 32, 3), dtype=np.uint8)
-    vectors, mask = compiled(encoder, views=2, threads=1)(crops)
-    pixels = torch.from_numpy(crops).flatten(0, 1).permute(0, 3, 1, 2)
+    return shaken(encoder_settings(CNN | change).build())
+
+
+def crops(count: int = 5, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
+
+
+def test_features_are_torchs_and_a_second_engine_comes_from_the_cache(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = encoder(output="grid")
+    vectors, mask = compiled(own)(crops())
+    pixels = torch.from_numpy(crops()).permute(0, 3, 1, 2)
     with torch.inference_mode():
-        wanted = encoder(normalised(pixels, encoder.mean, encoder.std)).vectors.unflatten(0, (5, 2)).mean(1)
-    np.testing.assert_allclose(vectors, wanted.numpy(), atol=1e-5, rtol=1e-5)
+        wanted = own(normalised(pixels, own.mean, own.std)).vectors
+    torch.testing.assert_close(vectors, wanted, atol=1e-5, rtol=1e-5)
     assert mask.shape == (5, 64)
     assert mask.all()
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "write_graph", None)  # not called again
-        again, _ = compiled(encoder, views=2, threads=1)(crops[:1])
-    np.testing.assert_allclose(again, vectors[:1], atol=1e-6)
-    (file,) = (tmp_path / "engines").glob("*.onnx")
+        patch.setattr(images, "write_graph", None)  # not called again
+        again, _ = compiled(own)(crops()[:1])
+    torch.testing.assert_close(again, vectors[:1], atol=1e-6, rtol=0)
+    (file,) = (cache / "engines").glob("*.onnx")
+    assert file == graph_of(own)
     whole = file.read_bytes()
     middle = len(whole) // 2
     for damaged in (b"damaged", whole[:middle] + bytes([whole[middle] ^ 64]) + whole[middle + 1 :], whole[:-1]):
         file.write_bytes(damaged)
-        np.testing.assert_allclose(compiled(encoder, views=2, threads=1)(crops)[0], vectors, atol=1e-6)
-    shaken(encoder, seed=1)
-    assert np.abs(compiled(encoder, views=2, threads=1)(crops)[0] - vectors).max() > 0.01
-    assert len(list((tmp_path / "engines").glob("*.onnx"))) == 2
+        torch.testing.assert_close(compiled(own)(crops()).vectors, vectors, atol=1e-6, rtol=0)
+    shaken(own, seed=1)
+    assert (compiled(own)(crops()).vectors - vectors).abs().max() > 0.01
+    assert len(list((cache / "engines").glob("*.onnx"))) == 2
 
 
-def test_an_engine_that_differs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = encoder_settings(CNN).build().eval()
-    monkeypatch.setattr(engine, "AGREEMENT", -1.0)
+def test_a_graph_of_another_encoder_under_this_ones_name_is_written_anew() -> None:
+    own, other = encoder(), shaken(encoder(), seed=1)
+    wanted = compiled(own)(crops()).vectors
+    compiled(other)
+    graph_of(own).write_bytes(graph_of(other).read_bytes())
+    torch.testing.assert_close(compiled(own)(crops()).vectors, wanted, atol=1e-6, rtol=0)
+
+
+def test_an_engine_that_differs_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(images, "AGREEMENT", -1.0)
     with pytest.raises(UserError, match="other features than torch"):
-        compiled(encoder, threads=1, folder=tmp_path)
-    assert not list(tmp_path.iterdir())
+        compiled(encoder())
+    assert not list((cache / "engines").glob("*.onnx"))
+
+
+def test_many_crops_are_spread_over_threads_and_keep_their_order_and_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "choose", lambda most: 3)
+    engine = compiled(encoder())
+    assert engine.at_once == 3
+    many = crops(29)
+    alone = torch.cat([engine(many[start : start + 8]).vectors for start in (0, 8, 16, 24)])
+    assert torch.equal(engine.spread(many).vectors, alone)
+    assert engine.spread(many).mask.shape == (29, 1)
+
+
+def test_torch_runs_what_is_not_worth_a_graph(cache: Path) -> None:
+    own = encoder()
+    assert image_engine(own, 100).name == "torch"
+    # Two 3 × 3 convolutions of stride 2 on 32 px and one at the last size, each 2 · 9 operations an input, output and cell.
+    operations = 2 * 9 * (3 * 4 * 16 * 16 + 4 * 8 * 8 * 8 + 8 * 8 * 8 * 8)
+    assert image_engine(own, images.WORTH / operations - 1).name == "torch"
+    assert not (cache / "engines").exists()
+    assert image_engine(own, images.WORTH / operations + 1).name == "onnxruntime"
+    assert image_engine(own, 1e9, begun_with="torch").name == "torch"
+    assert image_engine(own, 1, begun_with="onnxruntime").name == "onnxruntime"
+
+
+@pytest.mark.parametrize("missing", ["onnxruntime", "onnxscript"])
+def test_torch_stands_in_where_a_package_is_missing_and_that_is_said_once(
+    missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_said", set())
+    found = builtins.__import__
+
+    def absent(name: str, *rest: Any) -> Any:
+        if name == missing:
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+        return found(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    own = encoder()
+    for _ in range(2):
+        assert isinstance(image_engine(own, 1e9), TorchImages)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "runs in torch" in said
+    assert f"'{missing}', which is not installed" in said
+    assert "pip install 'vsekit[onnx]'" in said
+
+
+def test_torch_stands_in_for_an_onnxruntime_that_is_too_old(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_said", set())
+    monkeypatch.setattr("onnxruntime.__version__", "1.14.1")
+    assert image_engine(encoder(), 1e9).name == "torch"
+    said = capsys.readouterr().err
+    assert "onnxruntime 1.14.1 is too old, 1.20 or newer is needed" in said
+    assert "pip install --upgrade 'vsekit[onnx]'" in said
+
+
+def test_an_encoder_that_is_no_graph_runs_in_torch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Asking(type(encoder())):  # type: ignore[misc]
+        def forward(self, pixels: torch.Tensor) -> Any:
+            return super().forward(pixels + 1 if float(pixels.mean()) > 0 else pixels)
+
+    own = encoder()
+    own.__class__ = Asking
+    engine = image_engine(own, 1e9)
+    assert engine.name == "torch"
+    assert engine(crops()).vectors.shape[:2] == (5, 1)
+    assert "can't be written as an ONNX graph" in capsys.readouterr().err

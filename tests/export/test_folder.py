@@ -187,6 +187,15 @@ def test_damaged_missing_and_foreign_graphs_are_refused(copied: Path) -> None:
         open_exported(copied).encode_texts(["a"])
 
 
+def test_the_command_line_names_a_damaged_graph_and_the_remedy(copied: Path, pictures: list[Path]) -> None:
+    (copied / "image.onnx").write_bytes(b"no graph")
+    command = [sys.executable, "-m", "vsekit", "embed", str(copied), str(pictures[0].parent), "--out", "vectors"]
+    done = subprocess.run(command, cwd=copied.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert str(copied / "image.onnx") in done.stderr
+    assert "Export the model again: vse export MODEL --to onnx DIR" in done.stderr
+
+
 def test_folders_that_are_no_exports_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no exported model here"):
         open_exported(tmp_path)

@@ -17,6 +17,7 @@ from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.views import ViewSettings, chosen_crops, cut, normalised, resized
 from vsekit.encoders.base import ImageEncoder
 from vsekit.encoders.image.small_cnn import SmallCNN, SmallCNNSettings
+from vsekit.engines import images
 from vsekit.errors import UserError
 from vsekit.features import writer as features
 from vsekit.features.extraction import extract
@@ -188,6 +189,73 @@ def test_whatever_the_row_it_stopped_at_it_goes_on_to_the_same_bytes(
     assert rows == [*range(2 * -(-stop_after // 2) + 2, 11, 2), 11]
     for name in FILES:
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+@pytest.fixture
+def always_worth(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
+    monkeypatch.setattr(images, "WORTH", 0)
+    monkeypatch.setattr(images, "FEW", 0)
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("always_worth")
+@pytest.mark.parametrize(("name", "output", "options"), [("10C", "grid", {}), ("RC", "pooled", {"crops": 3})])
+def test_onnxruntime_gives_the_features_of_torch(
+    tmp_path: Path, pictures: list[Picture], name: str, output: str, options: dict[str, int]
+) -> None:
+    net = encoder(output).train()
+    before = {key: tensor.clone() for key, tensor in net.state_dict().items()}
+    store = extract(net, SPEC, pictures, view(name), tmp_path / "out", batch_size=1, **options)
+    assert store.header["engine"] == "onnxruntime"
+    assert net.training
+    assert (tmp_path / "cache" / "engines").is_dir()
+    assert all(torch.equal(before[key], tensor) for key, tensor in net.state_dict().items())
+    draws = options.get("crops", 1)
+    for row, picture in enumerate(pictures):
+        rng = np.random.default_rng([0, row])  # each picture is a batch
+        drawn = torch.cat([by_hand(net, picture, view(name), rng) for _ in range(draws)])
+        expected = drawn.squeeze(1) if options else drawn.mean(0)
+        np.testing.assert_allclose(store.features[row], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("always_worth")
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_what_one_engine_began_it_goes_on_with_to_the_same_bytes(
+    tmp_path: Path, pictures: list[Picture], at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("vsekit.threads.choose", lambda most: at_once)
+
+    def stop(done: int, _: int) -> None:
+        if done >= 4:
+            raise Interrupted
+
+    for name, worth in (("onnxruntime", 0.0), ("torch", 1e30)):
+        monkeypatch.setattr(images, "WORTH", worth)
+        whole, out = tmp_path / f"whole-{name}", tmp_path / f"out-{name}"
+        assert extract(encoder(), SPEC, pictures, view(), whole, batch_size=2).header["engine"] == name
+        with pytest.raises(Interrupted):
+            extract(encoder(), SPEC, pictures, view(), out, batch_size=2, progress=stop)
+        monkeypatch.setattr(images, "WORTH", 1e30 - worth)  # another choice now, were it not kept
+        extract(encoder(), SPEC, pictures, view(), out)
+        for file in FILES:
+            assert (out / file).read_bytes() == (whole / file).read_bytes(), file
+
+
+@pytest.mark.usefixtures("always_worth")
+def test_features_that_torch_made_stay_valid(tmp_path: Path, pictures: list[Picture]) -> None:
+    """A store of before engines were noted: finished, and begun."""
+    whole = extract(encoder(), SPEC, pictures, view(), tmp_path / "whole", batch_size=2)
+    marker = tmp_path / "whole" / "store.json"
+    header = json.loads(marker.read_text())
+    del header["engine"]
+    marker.write_text(json.dumps(header))
+    extract(encoder(), SPEC, pictures, view(), tmp_path / "whole", progress=lambda *_: pytest.fail("worked again"))
+    marker.write_text(json.dumps(header | {"rows": 4, "done": False}))
+    again = extract(encoder(), SPEC, pictures, view(), tmp_path / "whole")
+    assert again.header["engine"] == "torch"
+    np.testing.assert_allclose(again.features, whole.features, rtol=1e-5, atol=1e-5)
 
 
 KILLED = """

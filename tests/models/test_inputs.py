@@ -13,9 +13,11 @@ from tests.models.conftest import CNN, WORDS, settings
 
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.views import ViewSettings
+from vsekit.engines import images
 from vsekit.errors import UserError
 from vsekit.features.extraction import extract
 from vsekit.models.embed import embed_images
+from vsekit.models.embedder import Embedder
 from vsekit.models.inputs import FeatureInputs, PixelInputs, image_inputs
 from vsekit.models.model import VSE
 
@@ -47,6 +49,28 @@ def test_kept_features_and_pixels_give_the_same_embeddings(pairs: Pairs, average
     cached = image_inputs(net, pairs, MIRRORED, training=True)  # a frozen encoder's features are kept
     assert isinstance(cached, FeatureInputs)
     torch.testing.assert_close(embed_images(net, cached, 5), pixels, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("average_views", ["before_head", "after_head"])
+def test_an_encoder_that_does_not_change_runs_through_onnxruntime_and_gives_the_same(
+    pairs: Pairs, average_views: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
+    monkeypatch.setattr(images, "WORTH", 0)
+    monkeypatch.setattr(images, "FEW", 0)
+    net = model(average_views)
+    compiled = image_inputs(net, pairs, MIRRORED)
+    assert isinstance(compiled, PixelInputs)
+    assert compiled.engine is not None
+    assert compiled.engine.name == "onnxruntime"
+    pixels = PixelInputs(pairs, MIRRORED, net.image.encoder, training=False)
+    wanted = embed_images(net, pixels, 5)
+    torch.testing.assert_close(embed_images(net, compiled, 5), wanted, rtol=1e-5, atol=1e-5)
+    paths = [picture.path for picture in pairs.pictures]
+    np.testing.assert_allclose(Embedder(net).encode_images(paths), wanted, rtol=1e-5, atol=1e-5)
+    changing = image_inputs(net, pairs, MIRRORED, frozen=False)
+    assert isinstance(changing, PixelInputs)
+    assert changing.engine is None
 
 
 def test_where_the_views_meet_matters(pairs: Pairs) -> None:

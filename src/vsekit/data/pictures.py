@@ -6,7 +6,7 @@ What is drawn at random is drawn before the threads start, so a batch depends on
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal, NamedTuple
 
@@ -31,9 +31,16 @@ class Loaded(NamedTuple):
     shown: np.ndarray
 
 
-class _Started(NamedTuple):
+class _Planned(NamedTuple):
+    """A batch to be filled: `fill` reads the pictures at some of its places."""
+
     pixels: np.ndarray
     shown: np.ndarray
+    fill: Callable[[range], None]
+
+
+class _Started(NamedTuple):
+    planned: _Planned
     work: list[Future[None]]
 
 
@@ -80,6 +87,12 @@ class PictureLoader:
         """
         return self._finish(self._start(indices, rng, only))
 
+    def read(self, indices: np.ndarray, rng: np.random.Generator) -> Loaded:
+        """The same in the calling thread alone, for callers that have threads of their own."""
+        planned = self._planned(indices, rng)
+        planned.fill(range(len(indices)))
+        return self._loaded(planned)
+
     def prefetch(self, batches: Iterable[tuple[np.ndarray, np.random.Generator]]) -> Iterator[Loaded]:
         """`load` of each batch in turn, while the next ones are decoded in the background.
 
@@ -95,6 +108,17 @@ class PictureLoader:
             yield self._finish(started.popleft())
 
     def _start(self, indices: np.ndarray, rng: np.random.Generator, only: slice = slice(None)) -> _Started:
+        planned = self._planned(indices, rng, only)
+        count = len(planned.shown)
+        shares = [range(first, count, self._workers) for first in range(min(self._workers, count))]
+        return _Started(planned, [self._pool.submit(planned.fill, share) for share in shares])
+
+    def _finish(self, started: _Started) -> Loaded:
+        for future in started.work:
+            future.result()
+        return self._loaded(started.planned)
+
+    def _planned(self, indices: np.ndarray, rng: np.random.Generator, only: slice = slice(None)) -> _Planned:
         crops = [[crop for _ in range(self._draws) for crop in chosen_crops(self.view, rng)] for _ in indices][only]
         indices = indices[only]
         side, views = self.view.pixels, self.view.count * self._draws
@@ -105,16 +129,10 @@ class PictureLoader:
             for b in places:
                 self._fill(b, pixels, shown, crops[b])
 
-        work = [
-            self._pool.submit(fill, range(first, len(indices), self._workers))
-            for first in range(min(self._workers, len(indices)))
-        ]
-        return _Started(pixels, shown, work)
+        return _Planned(pixels, shown, fill)
 
-    def _finish(self, started: _Started) -> Loaded:
-        for future in started.work:
-            future.result()
-        return Loaded(torch.from_numpy(started.pixels).permute(0, 1, 4, 2, 3), started.shown)
+    def _loaded(self, planned: _Planned) -> Loaded:
+        return Loaded(torch.from_numpy(planned.pixels).permute(0, 1, 4, 2, 3), planned.shown)
 
     def _fill(self, b: int, pixels: np.ndarray, shown: np.ndarray, crops: list[Crop]) -> None:
         array, shown[b] = self._readable(int(shown[b]))

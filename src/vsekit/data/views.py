@@ -141,10 +141,14 @@ def cut(array: np.ndarray, crop: Crop, pixels: int) -> np.ndarray:
     return piece[:, ::-1] if crop.mirrored else piece
 
 
+def pieces(array: np.ndarray, settings: ViewSettings, rng: np.random.Generator | None = None) -> np.ndarray:
+    """The view of a resized picture: (resize, resize, 3) → (V, pixels, pixels, 3), uint8."""
+    return np.stack([cut(array, crop, settings.pixels) for crop in chosen_crops(settings, rng)])
+
+
 def crops(array: np.ndarray, settings: ViewSettings, rng: np.random.Generator | None = None) -> np.ndarray:
-    """The view of a resized picture: (resize, resize, 3) → (V, 3, pixels, pixels), uint8."""
-    pieces = [cut(array, crop, settings.pixels) for crop in chosen_crops(settings, rng)]
-    return np.stack(pieces).transpose(0, 3, 1, 2)
+    """The same with the channels first: (V, 3, pixels, pixels)."""
+    return pieces(array, settings, rng).transpose(0, 3, 1, 2)
 
 
 def normalised(pixels: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:

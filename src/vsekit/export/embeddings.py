@@ -11,13 +11,16 @@ A kill at any moment costs the last few seconds: the same call goes on where emb
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from vsekit import threads
 from vsekit.data.pairs import Pairs, Picture
 from vsekit.errors import UserError, missing_extra
 from vsekit.export.runtime import Exported, is_exported, open_exported
@@ -30,13 +33,16 @@ from vsekit.seals import CHECKED, KEY, check_files
 MARKER = "embed.json"
 SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp"))
 #: Items encoded at a time, and so the grain of going on.
-PICTURES, CAPTIONS = 32, 256
+PICTURES, CAPTIONS = 8, 256
+
+#: Rows, and the reason by id of those that stay zero.
+Encoded: TypeAlias = tuple[np.ndarray, dict[str, str]]
 
 
 def open_model(name: str | Path) -> Any:
     """An exported folder, or any model that can be exported: both encode pictures and texts and have a fingerprint."""
     if is_exported(name):
-        return open_exported(name)
+        return open_exported(name, threads=1)  # several batches at once, each on a thread
     from vsekit.export.sources import read_source
 
     return read_source(name)
@@ -91,14 +97,15 @@ def embed(
             sides = {"images": len(ids), "captions": len(texts)}
             writer.reserve({side: (np.float32, (count, model.dim)) for side, count in sides.items()})
 
-        def of_pictures(start: int, stop: int) -> np.ndarray:
-            return _of_pictures(model, pairs, slice(start, stop), header["broken"] if skip_broken else None)
+        def of_pictures(start: int, stop: int) -> Encoded:
+            return _of_pictures(model, pairs, slice(start, stop), skip_broken)
 
-        def of_texts(start: int, stop: int) -> np.ndarray:
-            return model.encode_texts(texts[start:stop])
+        def of_texts(start: int, stop: int) -> Encoded:
+            return model.encode_texts(texts[start:stop]), {}
 
-        _fill(writer, header, "images", PICTURES, of_pictures, progress)
-        _fill(writer, header, "captions", CAPTIONS, of_texts, progress)
+        if header["images"]["done"] < len(ids):
+            _fill(writer, header, "images", PICTURES, of_pictures, _ready(model, len(ids)), progress)
+        _fill(writer, header, "captions", CAPTIONS, of_texts, 1, progress)
         writer.mark(header, finished=True)
     if parquet:
         _write_parquet(out / "images.parquet", {"id": ids}, out / "images.npy")
@@ -124,40 +131,53 @@ def _other(name: str, was: Any, now: Any) -> UserError:
     return UserError(what, field=MARKER, remedy="Give a new folder.")
 
 
+def _ready(model: Any, pictures: int) -> int:
+    """How many batches to encode at once."""
+    return threads.choose(threads.most()) if isinstance(model, Exported) else model.get_ready(pictures)
+
+
 def _fill(
     writer: ResumableWriter,
     header: dict[str, Any],
     side: str,
     size: int,
-    encode: Callable[[int, int], np.ndarray],
+    encode: Callable[[int, int], Encoded],
+    at_once: int,
     progress: Progress,
 ) -> None:
     """Writes the rows that are missing."""
     count = header[side]["count"]
-    with progress.bar(side.capitalize(), side) as bar:
-        for start in range(header[side]["done"], count, size):
-            stop = min(start + size, count)
-            writer.write(side, start, np.asarray(encode(start, stop), np.float32))
-            header[side]["done"] = stop
+    starts = range(header[side]["done"], count, size)
+    with progress.bar(side.capitalize(), side) as bar, threads.pool(at_once) as pool:
+        waiting: deque[Future[Encoded]] = deque()
+        ahead = iter(starts)
+        for start in starts:
+            waiting.extend(
+                pool.submit(encode, at, min(at + size, count)) for at in islice(ahead, 2 * at_once - len(waiting))
+            )
+            rows, broken = waiting.popleft().result()
+            writer.write(side, start, np.asarray(rows, np.float32))
+            header["broken"] |= broken
+            header[side]["done"] = start + len(rows)
             if writer.due:
                 writer.mark(header)
-            bar.update(stop, count)
+            bar.update(start + len(rows), count)
 
 
-def _of_pictures(model: Any, pairs: Pairs, some: slice, broken: dict[str, str] | None) -> np.ndarray:
+def _of_pictures(model: Any, pairs: Pairs, some: slice, skip_broken: bool) -> Encoded:
     pictures = pairs.pictures[some]
     try:
-        return model.encode_images([_given(model, picture, pairs) for picture in pictures])
+        return model.encode_images([_given(model, picture, pairs) for picture in pictures]), {}
     except (UserError, OSError, ValueError):
-        if broken is None:
+        if not skip_broken:
             raise
-    rows = np.zeros((len(pictures), model.dim), np.float32)
+    rows, broken = np.zeros((len(pictures), model.dim), np.float32), {}
     for row, picture in zip(rows, pictures):
         try:
             row[:] = model.encode_images([_given(model, picture, pairs)])[0]
         except (UserError, OSError, ValueError) as error:
             broken[picture.id] = error.what if isinstance(error, UserError) else str(error)
-    return rows
+    return rows, broken
 
 
 def _given(model: Any, picture: Picture, pairs: Pairs) -> Any:

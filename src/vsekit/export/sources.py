@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vsekit.engines.images import ImageEngine
 from vsekit.errors import UserError
 from vsekit.export.graphs import FeatureGraph, ImageGraph, TextGraph
 from vsekit.export.sentences import TOKENIZER
@@ -51,6 +52,10 @@ class Source(ABC):
     @abstractmethod
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray: ...
 
+    def get_ready(self, pictures: int) -> int:
+        """Before so many pictures are encoded; how many calls of `encode_images` at once then have profit."""
+        return 1
+
     @property
     def feature_dim(self) -> int | None:
         """Size of the features the image tower reads in place of pictures."""
@@ -76,6 +81,7 @@ class VSESource(Source):
         found = {file: folder / file for file in (QUERYBANK, "calibration.json")} if folder else {}
         self.beside = {file: path for file, path in found.items() if path.is_file()}
         self._embedder = Embedder(model)
+        self._engine: ImageEngine | None = None
 
     @property
     def feature_dim(self) -> int | None:
@@ -109,8 +115,13 @@ class VSESource(Source):
         else:
             self.model.tokenizer.save(folder)
 
+    def get_ready(self, pictures: int) -> int:
+        if self.feature_dim is None:
+            self._engine = self._embedder.engine_for(pictures)
+        return self._engine.at_once if self._engine else 1
+
     def encode_images(self, images: Sequence[Any]) -> np.ndarray:
-        return self._embedder.encode_images(images)
+        return self._embedder.encode_images(images, engine=self._engine)
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         return self._embedder.encode_texts(texts)

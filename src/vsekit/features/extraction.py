@@ -7,8 +7,9 @@ refused.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,16 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vsekit import threads
 from vsekit.data.pairs import Picture
-from vsekit.data.pictures import PictureLoader
-from vsekit.data.views import ViewSettings, normalised
+from vsekit.data.pictures import Loaded, PictureLoader
+from vsekit.data.views import ViewSettings
 from vsekit.encoders.weights import weights_fingerprint
+from vsekit.engines.images import ImageEngine, TorchImages, evaluating, image_engine
 from vsekit.errors import UserError
 from vsekit.features.fingerprints import contents_of, identities_of
 from vsekit.features.store import MARKER, FeatureStore, other_features
 from vsekit.features.writer import ResumableWriter, as_json
 from vsekit.files import fingerprint, write_npy, write_text
-from vsekit.parts import Sets
 
 if TYPE_CHECKING:
     from vsekit.encoders.base import ImageEncoder
@@ -45,7 +47,6 @@ def extract(
     keep_views: bool = False,
     seed: int = 0,
     skip_broken: bool = False,
-    workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> FeatureStore:
     """Extracts the features of `pictures` into the folder `out`, or goes on with it, or finds it finished.
@@ -88,7 +89,7 @@ def extract(
             write_npy(out / "identities.npy", identities)
             header = {"fingerprint": fingerprint(made_by), **made_by, "batch_size": batch_size}
             header |= {"axes": None, "rows": 0, "broken": {}, "done": False}
-        _fill(encoder, pictures, view, writer, header, workers, progress)
+        _fill(encoder, pictures, view, writer, header, progress)
         if not header["done"] and (skip_broken or not header["broken"]):
             header["done"] = True
             writer.mark(header, finished=True)
@@ -108,22 +109,17 @@ def _fill(
     view: ViewSettings,
     writer: ResumableWriter,
     header: dict[str, Any],
-    workers: int,
     progress: Callable[[int, int], None] | None,
 ) -> None:
     """Writes the rows from `header["rows"]` on, and moves that marker once they are safely on the disk."""
-    # A row's last bits can depend on the batch it was computed in: after a kill, the batches must be the same.
-    size, crops, total = header["batch_size"], header["crops"], len(pictures)
-    apart = ["crop"] if crops > 1 else ["view"] if header.get("keep_views") else []
-    starts = range(header["rows"], total, size)
-    loader = PictureLoader(pictures, view, broken="replace", workers=workers, crops=crops)
-    batches = ((np.arange(s, min(s + size, total)), np.random.default_rng([header["seed"], s])) for s in starts)
-    with _evaluating(encoder):
-        for start, loaded in zip(starts, loader.prefetch(batches)):
-            rows = _encoded(encoder, loaded.pixels, size, keep_crops=bool(apart))
-            rows["features"] = rows["features"].astype(header["dtype"])
-            rows["contents"] = contents_of(pictures[start : start + len(loaded.shown)])
-            for b in np.flatnonzero(loaded.shown != np.arange(start, start + len(loaded.shown))):
+    total = len(pictures)
+    if header["rows"] == total:
+        return
+    apart = ["crop"] if header["crops"] > 1 else ["view"] if header.get("keep_views") else []
+    loader = PictureLoader(pictures, view, broken="replace", crops=header["crops"])
+    with evaluating(encoder):
+        for start, shown, rows in _encoded(_engine(encoder, header, total * view.count), loader, header, bool(apart)):
+            for b in np.flatnonzero(shown != np.arange(start, start + len(shown))):
                 id_ = pictures[start + int(b)].id
                 header["broken"][id_] = loader.broken[id_]
                 for array in rows.values():
@@ -135,32 +131,58 @@ def _fill(
             for name, array in rows.items():
                 if name != "contents" or writer.has(name):  # one that an earlier version began has none
                     writer.write(name, start, array)
-            header["rows"] = start + len(loaded.shown)
+            header["rows"] = start + len(shown)
             if header["rows"] == total or writer.due:
                 writer.mark(header)
             if progress is not None:
                 progress(header["rows"], total)
 
 
-@contextmanager
-def _evaluating(encoder: ImageEncoder) -> Iterator[None]:
-    training = encoder.training
-    encoder.eval()
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        encoder.train(training)
+def _engine(encoder: ImageEncoder, header: dict[str, Any], crops: int) -> ImageEngine:
+    """The one that began, if one did: the last bits of features are its own. Stores of before it was noted are torch's."""
+    if hasattr(encoder, "regions"):
+        return TorchImages(encoder)  # a graph gives no boxes
+    begun_with = header.get("engine", TorchImages.name) if header["rows"] else None
+    engine = image_engine(encoder, crops * header["crops"], begun_with)
+    header["engine"] = engine.name
+    return engine
 
 
-def _encoded(encoder: ImageEncoder, pixels: Tensor, size: int, *, keep_crops: bool) -> dict[str, np.ndarray]:
+def _encoded(
+    engine: ImageEngine, loader: PictureLoader, header: dict[str, Any], keep_crops: bool
+) -> Iterator[tuple[int, np.ndarray, dict[str, np.ndarray]]]:
+    """Batch by batch: the row it starts at, the pictures shown, and the rows of each array.
+
+    Some threads decode, and as many encode as the engine has use for; each works on a batch of its own.
+    """
+    # A row's last bits can depend on the batch it was computed in: after a kill, the batches must be the same.
+    size, total, readers = header["batch_size"], len(loader.pictures), threads.most()
+
+    def read(start: int) -> Loaded:
+        batch = np.arange(start, min(start + size, total))
+        return loader.read(batch, np.random.default_rng([header["seed"], start]))
+
+    def encode(start: int, loading: Future[Loaded]) -> tuple[int, np.ndarray, dict[str, np.ndarray]]:
+        pixels, shown = loading.result()
+        rows = _rows(engine, pixels, size, keep_crops)
+        rows["features"] = rows["features"].astype(header["dtype"], copy=False)
+        rows["contents"] = contents_of(loader.pictures[start : start + len(shown)])
+        return start, shown, rows
+
+    with threads.pool(readers) as reading, threads.pool(engine.at_once) as encoding:
+        waiting: deque[Future[tuple[int, np.ndarray, dict[str, np.ndarray]]]] = deque()
+        for start in range(header["rows"], total, size):
+            waiting.append(encoding.submit(encode, start, reading.submit(read, start)))
+            if len(waiting) > readers + engine.at_once:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _rows(engine: ImageEngine, pixels: Tensor, size: int, keep_crops: bool) -> dict[str, np.ndarray]:
     """(B, V, 3, P, P) uint8 → the rows of each array. Crops are kept apart or averaged."""
-    device = next(encoder.parameters()).device
-    found: list[tuple[Sets, Tensor | None]] = []
-    for part in pixels.flatten(0, 1).split(size):
-        prepared = normalised(part.to(device), encoder.mean, encoder.std)
-        regions = getattr(encoder, "regions", None)
-        found.append(regions(prepared) if regions is not None else (encoder(prepared), None))
+    crops = pixels.flatten(0, 1).permute(0, 2, 3, 1).numpy()
+    found = [engine.with_boxes(crops[start : start + size]) for start in range(0, len(crops), size)]
     vectors = torch.cat([sets.vectors for sets, _ in found])
     mask = torch.cat([sets.mask for sets, _ in found])
     vectors = vectors.masked_fill(~mask[:, :, None], 0).unflatten(0, pixels.shape[:2])  # (B, V, N, d)
@@ -171,7 +193,7 @@ def _encoded(encoder: ImageEncoder, pixels: Tensor, size: int, *, keep_crops: bo
         if pixels.shape[1] > 1:
             raise UserError("regions need one crop of each picture", field="view", remedy="Use 1C without flip.")
         rows |= {"boxes": torch.cat(boxes), "lengths": mask.sum(1).to(torch.int32)}
-    return {name: tensor.cpu().numpy() for name, tensor in rows.items()}
+    return {name: tensor.numpy() for name, tensor in rows.items()}
 
 
 def _refuse_unusable(ids: list[str]) -> None:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from vsekit.data.decoding import decode
 from vsekit.data.text import Ragged
-from vsekit.data.views import crops, normalised, resized
+from vsekit.data.views import pieces, resized
+from vsekit.engines.images import ImageEngine, image_engine
 from vsekit.errors import UserError
 from vsekit.models.embed import embed_captions, joined
 from vsekit.models.model import VSE, load_model
@@ -35,7 +36,9 @@ class Embedder:
         self.dim = model.settings.dim
 
     @torch.inference_mode()
-    def encode_images(self, images: Iterable[Any] | Any, batch_size: int = 32) -> np.ndarray:
+    def encode_images(
+        self, images: Iterable[Any] | Any, batch_size: int = 32, *, engine: ImageEngine | None = None
+    ) -> np.ndarray:
         """Embeds pictures.
 
         Args:
@@ -43,12 +46,18 @@ class Embedder:
                 alone counts as a list of one. A model made from precomputed features takes feature arrays, (d,) or (N, d),
                 instead, until `model.read_pictures()`.
             batch_size: pictures at a time.
+            engine: what runs the image encoder, from `engine_for`; by default, what is the fastest for so many pictures.
         """
         images = self._listed(images)
         if not len(images):
             return self._nothing()
+        engine = engine or self.engine_for(len(images))
         batches = [images[start : start + batch_size] for start in range(0, len(images), batch_size)]
-        return _numpy(joined([self.model.embed_images(self._inputs(batch)) for batch in batches]))
+        return _numpy(joined([self.model.embed_images(self._inputs(batch, engine)) for batch in batches]))
+
+    def engine_for(self, pictures: int) -> ImageEngine:
+        """What runs the image encoder on so many pictures; see `vsekit.engines.images`."""
+        return image_engine(self.model.image.encoder, pictures * self.model.view.count)
 
     def encode_texts(self, texts: Sequence[str] | str, batch_size: int = 128) -> np.ndarray:
         """Embeds sentences; a single string counts as a list of one."""
@@ -86,13 +95,11 @@ class Embedder:
         alone = isinstance(images, str | bytes | bytearray | memoryview) or hasattr(images, "read")
         return list(images) if isinstance(images, Iterable) and not alone else [images]
 
-    def _inputs(self, batch: Any) -> Tensor | Sets:
-        encoder = self.model.image.encoder
+    def _inputs(self, batch: Any, engine: ImageEngine) -> Sets:
         if self.model.settings.image.encoder.reads_features:
             return self._features(batch)
         view = self.model.view
-        views = np.stack([crops(resized(decode(image, view.resize), view), view) for image in batch])
-        return normalised(torch.from_numpy(views), encoder.mean, encoder.std)
+        return engine.views(np.stack([pieces(resized(decode(image, view.resize), view), view) for image in batch]))
 
     def _features(self, batch: Sequence[Any]) -> Sets:
         wrong = next((item for item in batch if not isinstance(item, np.ndarray)), None)

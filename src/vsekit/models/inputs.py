@@ -17,6 +17,7 @@ from vsekit.data.pictures import PictureLoader
 from vsekit.data.views import ViewSettings, normalised
 from vsekit.encoders.base import ImageEncoder
 from vsekit.encoders.weights import weights_fingerprint
+from vsekit.engines.images import ImageEngine, TorchImages, image_engine
 from vsekit.errors import UserError
 from vsekit.features.cache import stored_features
 from vsekit.models.model import VSE
@@ -114,9 +115,20 @@ def _stand_ins(broken: list[bool]) -> np.ndarray:
 
 
 class PixelInputs:
-    """Pictures through a view, decoded as they are asked for and normalised as the encoder expects."""
+    """Pictures through a view, decoded as they are asked for and normalised as the encoder expects.
 
-    def __init__(self, pairs: Pairs, view: ViewSettings, encoder: ImageEncoder, *, training: bool) -> None:
+    engine: what runs an encoder that does not change; then what it makes of the pictures is given, (B, V, N, d).
+    """
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        view: ViewSettings,
+        encoder: ImageEncoder,
+        *,
+        training: bool,
+        engine: ImageEngine | None = None,
+    ) -> None:
         if view.pixels != encoder.pixels:
             raise UserError(
                 f"the view has {view.pixels} px, the encoder reads {encoder.pixels} px",
@@ -127,7 +139,7 @@ class PixelInputs:
         self.loader = PictureLoader(
             pairs.pictures, view, broken="replace" if training else "error", cache=training and fits
         )
-        self.mean, self.std = encoder.mean, encoder.std
+        self.mean, self.std, self.engine = encoder.mean, encoder.std, engine
 
     @property
     def broken(self) -> dict[str, str]:
@@ -135,8 +147,10 @@ class PixelInputs:
 
     def load(
         self, pictures: np.ndarray, rng: np.random.Generator, only: slice = slice(None)
-    ) -> tuple[Tensor, np.ndarray]:
+    ) -> tuple[Tensor | Sets, np.ndarray]:
         loaded = self.loader.load(pictures, rng, only)
+        if self.engine is not None:
+            return self.engine.views(loaded.pixels.permute(0, 1, 3, 4, 2).numpy()), loaded.shown
         return normalised(loaded.pixels, self.mean, self.std), loaded.shown
 
 
@@ -171,7 +185,9 @@ def image_inputs(
             encoder, spec, pairs, view, progress, crops=crops or 1, keep_views=apart, keep_broken=training
         )
         return FeatureInputs(stored, training=training, keep_views=apart, broken=broken)
-    return PixelInputs(pairs, view, encoder, training=training)
+    engine = image_engine(encoder, len(pairs.pictures) * view.count) if frozen and not training else None
+    compiled = engine is not None and engine.name != TorchImages.name
+    return PixelInputs(pairs, view, encoder, training=training, engine=engine if compiled else None)
 
 
 def _refuse_averages(pairs: Pairs) -> None:

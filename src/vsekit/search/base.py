@@ -36,6 +36,7 @@ class SearchModel(ABC):
     dim: the size of the vectors.
     side: pictures are made no smaller than this by the model itself; larger JPEGs may be decoded at twice this.
     batch_size: how many pictures `embed` reads at once; small batches are the fastest on CPUs.
+    at_once: how many threads may call `embed` at the same time with profit.
     view: how a vsekit model looks at pictures; None for others.
     folder: where a `calibration.json` of the model may stand.
     """
@@ -45,8 +46,13 @@ class SearchModel(ABC):
     dim: int
     side: int
     batch_size: int = 8
+    at_once: int = 1
     view: ViewSettings | None = None
     folder: Path | None = None
+
+    def get_ready(self, pictures: int) -> None:
+        """To be called before so many pictures are embedded; sets `at_once`."""
+        self.at_once = 1
 
     @abstractmethod
     def prepare(self, image: Image.Image) -> np.ndarray:

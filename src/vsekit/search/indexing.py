@@ -1,6 +1,6 @@
 """Bringing an index up to date with folders and collections of pictures.
 
-    walk ──► read, fingerprint, decode (threads) ──► encode (a thread) ──► write (every few seconds)
+    walk ──► read, fingerprint, decode (threads) ──► encode (threads) ──► write (every few seconds)
 
 All steps overlap. A file of the same size and time as before is not opened. One whose bytes the index has already is not
 encoded: it was renamed, if the old path is gone, or it is a copy. What was written stays written when the process is
@@ -9,13 +9,11 @@ killed, and the next call goes on from there.
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -23,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vsekit import threads
 from vsekit.data.decoding import PictureError, open_picture, upright
 from vsekit.data.pairs import Pairs
 from vsekit.errors import UserError
@@ -44,10 +43,10 @@ from vsekit.version import __version__
 
 #: In larger indexes, sentences for approximate stores to tune their effort with: searches are in words.
 SAMPLE_QUERIES_ABOVE = 100_000
-#: Threads that decode; one is enough for a CPU's encoder, a GPU's wants more.
-READERS = min(8, max(2, os.cpu_count() or 2))
-#: Pictures read ahead of the encoder, and batches waiting for it: enough for it to go on while the store writes.
-AHEAD, WAITING = 32, 8
+#: Threads that decode: photographs of 12 megapixels keep as many cores busy as there are.
+READERS = max(2, threads.most())
+#: Pictures read ahead for each thread, and batches waiting for each encoder: enough for it to go on while the store writes.
+AHEAD, WAITING = 16, 8
 
 
 def index(
@@ -276,11 +275,14 @@ class _Indexer:
         encoding: deque[tuple[list[_Read], Future[np.ndarray]]] = deque()
         batch: list[_Read] = []
         left = deque(todo)
-        with _pool(READERS) as readers, _pool(1) as encoder:
+        self.model.get_ready(total)
+        with threads.pool(READERS) as readers, threads.pool(self.model.at_once) as encoder:
             while left or reading or batch or encoding:
-                while left and len(reading) < AHEAD:
+                while left and len(reading) < AHEAD * READERS:
                     reading.append(readers.submit(self._read, left.popleft()))
-                if encoding and (len(encoding) > WAITING or encoding[0][1].done() or not (reading or batch)):
+                if encoding and (
+                    len(encoding) > WAITING * self.model.at_once or encoding[0][1].done() or not (reading or batch)
+                ):
                     reads, future = encoding.popleft()
                     for read, vector in zip(reads, future.result()):
                         self._encoded(read, vector)
@@ -344,13 +346,3 @@ class _Indexer:
             self.book.remove([seen.path])
         elif lasting and seen.path in self.book.lost:
             self.book.deleted.append(self.book.lost.pop(seen.path).id)
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that on an error or Ctrl-C end what they are doing, and no more."""
-    pool = ThreadPoolExecutor(workers)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)

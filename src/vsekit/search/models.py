@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,8 @@ import numpy as np
 import torch
 
 from vsekit.data.text import Ragged
-from vsekit.data.views import chosen_crops, cut, normalised, resized
+from vsekit.data.views import chosen_crops, cut, resized
+from vsekit.engines.images import ImageEngine, TorchImages, graph_of, image_engine
 from vsekit.errors import UserError
 from vsekit.export.runtime import is_exported, open_exported
 from vsekit.features.cache import CachedFeatures
@@ -52,6 +54,14 @@ class VSEModel(_TorchModel):
         self.model = model.eval().read_pictures().to(self.device)
         self.folder, self.view, self.side, self.dim = folder, model.view, model.view.resize, model.settings.dim
         self.fingerprint = fingerprint(model.fingerprint(), model.view.model_dump(mode="json"))
+        self._engine: ImageEngine = TorchImages(self.model.image.encoder)
+
+    def get_ready(self, pictures: int) -> None:
+        """Through ONNX Runtime where that pays, or its graph is there already."""
+        encoder = self.model.image.encoder
+        there = pictures and self.device.type == "cpu" and graph_of(encoder).is_file()
+        self._engine = image_engine(encoder, math.inf if there else pictures * self.model.view.count)
+        self.at_once = self._engine.at_once
 
     def prepare(self, image: Image.Image) -> np.ndarray:
         """(V, pixels, pixels, 3) uint8"""
@@ -93,9 +103,8 @@ class VSEModel(_TorchModel):
         views = [i for i, one in enumerate(prepared) if one.ndim == 4]
         features = [i for i, one in enumerate(prepared) if one.ndim == 2]
         if views:
-            pixels = torch.from_numpy(np.stack([prepared[i] for i in views])).permute(0, 1, 4, 2, 3).to(self.device)
-            encoder = self.model.image.encoder
-            result[views] = self._vectors(normalised(pixels, encoder.mean, encoder.std))
+            sets = self._engine.views(np.stack([prepared[i] for i in views]))
+            result[views] = self._vectors(Sets(sets.vectors.to(self.device), sets.mask.to(self.device)))
         if features:
             rows = [torch.from_numpy(prepared[i]) for i in features]
             vectors = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
