@@ -41,7 +41,7 @@ from vsekit.search.stores import open_store
 BATCH = 8
 VIEW = ViewSettings.model_validate("1C")
 #: Width, height, pictures, whether the yardstick decodes, and the target.
-SIZES = {"256 px": (256, 256, 160, False, 0.9), "12 megapixels": (4000, 3000, 24, True, 0.8)}
+SIZES = {"256 px": (256, 256, 480, False, 0.9), "12 megapixels": (4000, 3000, 64, True, 0.8)}
 
 
 def generated(folder: Path, count: int, width: int = 500, height: int = 375) -> list[Picture]:
@@ -51,7 +51,7 @@ def generated(folder: Path, count: int, width: int = 500, height: int = 375) -> 
     pictures: list[Picture] = []
     drawn: list[bytes] = []
     for i in range(count):
-        if i < 160:
+        if i < 16:
             coarse = Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8))
             smooth = np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC), np.int16)
             grain = rng.integers(-6, 7, (height, width, 1), dtype=np.int16)
