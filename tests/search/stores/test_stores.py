@@ -269,8 +269,11 @@ def test_a_copy_in_any_other_store_is_the_same_index(kind_of_store: str, target:
         source.write(items, vectors(50))
         source.set_header({"model": "m"})
         assert copy_index(source, there, lambda done, total: seen.append((done, total)), batch=20) == 50
+        assert copy_index(source, there) == 50  # killed after its last write, typed again
+        source.write([picture(1, year=1900, ok=False)], vectors(2)[1:])
         with pytest.raises(UserError, match="there is an index already"):
             copy_index(source, there)
+        source.write(items[1:2], vectors(50)[1:2])
     assert seen == [(20, 50), (40, 50), (50, 50)]
     with open_store(there) as copy:
         assert copy.header == {"model": "m"}

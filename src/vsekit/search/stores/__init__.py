@@ -93,12 +93,14 @@ def copy_index(source: Store, target: str | Path, progress: Update | None = None
     """Copies an index to another place, which must be empty or not there yet, and gives the number of items.
 
     The header is written last and only when all items have arrived: an interrupted copy is an index without a model, and
-    copying again goes over it. The exported model goes along.
+    copying again goes over it. A copy that is there already, header and items, is left as it is. The exported model goes along.
     """
     from vsekit.search.exported import keep, kept
 
     with open_store(target, create=source.dim) as copy:
         copy.lock()
+        if copy.header and copy.header == source.header and _same_items(source, copy):
+            return source.count()
         if copy.header:
             raise UserError(
                 "there is an index already", file=copy.location, remedy="Choose another place, or remove it first."
@@ -118,8 +120,13 @@ def copy_index(source: Store, target: str | Path, progress: Update | None = None
                     file=copy.location,
                     remedy="Copy again when nothing writes to it.",
                 )
-        copy.set_header(source.header)
         with suppress(UserError):  # a damaged one stays behind
             if (model := kept(source)) is not None:
                 keep(model, copy)
+        copy.set_header(source.header)
         return done
+
+
+def _same_items(source: Store, copy: Store) -> bool:
+    pairs = itertools.zip_longest(source.all_items(), copy.all_items())
+    return all(here == there for here, there in pairs)
