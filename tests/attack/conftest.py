@@ -4,6 +4,7 @@ VSEKIT_ATTACK_SEED   another seed, another attack; 0 unless given. Printed with 
 VSEKIT_ATTACK_TIMES  so many times as much as in `make test-all`.
 VSEKIT_ATTACK_COUNT  instead: so many in all, shared by the tests of a file.
 VSEKIT_ATTACK_OUT    the folder of the counts, one JSON file a test; .attack unless given.
+VSEKIT_ATTACK_COMMIT what is attacked, for the counts.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Attack:
         folder = Path(os.environ.get("VSEKIT_ATTACK_OUT", ROOT / ".attack"))
         folder.mkdir(parents=True, exist_ok=True)
         counts = {"name": self.name, "seed": self.seed, "tried": dict(self.tried), "failed": len(self.failures)}
-        (folder / f"{self.name}.json").write_text(json.dumps(counts, indent=2) + "\n")
+        counts["commit"] = os.environ.get("VSEKIT_ATTACK_COMMIT", "")
+        (folder / f"{self.name.replace('/', '-')}.json").write_text(json.dumps(counts, indent=2) + "\n")
         print(f"VSEKIT_ATTACK_SEED={self.seed} VSEKIT_ATTACK_TIMES={self.times:g}: {dict(self.tried)}")
         listed = "\n\n".join(self.failures[:40])
         assert not self.failures, f"{len(self.failures)} of {self.tried.total()} failed:\n{listed}"
@@ -52,7 +54,7 @@ class Attack:
 
 @pytest.fixture
 def attack(request: pytest.FixtureRequest) -> Attack:
-    return Attack(request.node.name.replace("test_", "", 1).replace("/", "-"))
+    return Attack(request.node.name.removeprefix("test_"))
 
 
 @pytest.fixture(scope="session")
