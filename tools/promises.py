@@ -43,9 +43,27 @@ PROMISES = [
             "search/stores/test_postgres.py::test_a_backend_that_ends_while_writing_is_no_traceback_and_loses_nothing "
             "search/stores/test_milvus.py::test_a_writer_killed_between_any_two_steps_leaves_the_state_before_or_after",
         ),
+        (
+            "A PostgreSQL or Milvus that is killed and started again: indexing, typed again, ends with the same index; a "
+            "server says that it is not ready, and answers as before once it is.",
+            "attack/test_databases.py::test_killed_while_indexing attack/test_databases.py::test_killed_while_serving "
+            "attack/test_databases.py::test_the_command_line_tells_of_a_database_that_is_not_there",
+        ),
     ),
     *_of(
         "No wrong answer",
+        (
+            "A file of an index, a run, a model, a feature store, token states, mined lists, embeddings or an export that is "
+            "damaged or lost is refused with exit code 2, the file and the remedy, or made again, or does no harm.",
+            "attack/test_damage.py::test_damaged attack/test_damage.py::test_damaged_while_unfinished",
+        ),
+        (
+            "An index's database with one bit changed is noticed on open, and so are vectors.",
+            "search/stores/test_seal.py::test_a_flipped_bit_anywhere_in_the_database_is_noticed_on_open "
+            "search/stores/test_seal.py::test_values_that_sqlite_takes_are_refused_by_who_reads_checks_or_writes "
+            "search/stores/test_seal.py::"
+            "test_a_changed_vector_is_noticed_on_open_and_when_another_process_has_written_it",
+        ),
         (
             "A lost or shortened file of vectors is named on open, never filled with zeros; damaged ones are made again "
             "from the pictures.",

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -170,8 +170,10 @@ class Trainer:
             load_checkpoint(checkpoint, stage.step, stage.optimisers, stage.rows)
         else:
             best = self.where.best if stage.keeps_best else None
-            begun: dict[str, Any] = {"epoch": 0, "step": 0, "metrics_size": 0, "metrics_sha256": None}
-            self.where = replace(self.where, stage=index, best=best, **begun)
+            before = self.where
+            self.where = Where(
+                stage=index, steps=before.steps, best=best, threads=before.threads, processes=before.processes
+            )
             self._create_folder()
             start_alike(stage.step, stage.rows.parameters, self.world)
             self._save(stage)
