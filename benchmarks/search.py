@@ -224,7 +224,7 @@ def bare_search(place: Path) -> Any:
     from vsekit.search.stores import approximate, open_store
 
     with open_store(place) as store:
-        view = store._retrying(lambda connection: store._view(connection, "image"))  # type: ignore[attr-defined]
+        view = store._retrying(lambda connection: store._views.get(connection, "image"))  # type: ignore[attr-defined]
         if view.ann is None:
             index = faiss.IndexFlatIP(DIM)
             index.add(np.ascontiguousarray(view.vectors))
