@@ -1,7 +1,7 @@
 """Makes the starter model that comes with vsekit: teachers and a student on Flickr8k and COCO; half precision, with its card.
 
     python -m studies.both --flickr8k DIR --coco DIR
-    python -m studies.starter --flickr8k DIR --coco DIR [--only NAME …]
+    python -m studies.starter --flickr8k DIR --coco DIR [--only NAME …] [--keep]
     python -m studies.starter --flickr8k DIR --coco DIR --measure MODEL [--as NAME]
 
 The runs are those of studies/starter.yaml; each can be killed and goes on. --measure puts any model to both validation splits
@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("--coco", type=Path, required=True, help="COCO in Karpathy's JSON, with the pictures")
     parser.add_argument("--runs", type=Path, default=Path("runs/both"), help="where runs go")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="train and measure these runs, and keep none")
+    parser.add_argument("--keep", action="store_true", help="train none, and keep the student that is there")
     parser.add_argument("--measure", type=Path, metavar="MODEL", help="measure this model, and train none")
     parser.add_argument("--as", dest="name", default="measured", help="the name of its results")
     parser.add_argument("--out", type=Path, default=OUT)
@@ -144,7 +145,8 @@ def main() -> None:
         report(options.name, [options.measure], pairs)
         return
     for name in options.only or [*names, "student"]:
-        train(settings_of(study[name], teachers), pairs, options.runs / name, resume=True, progress=progress)
+        if not options.keep:
+            train(settings_of(study[name], teachers), pairs, options.runs / name, resume=True, progress=progress)
         report(name, [options.runs / name], pairs)
     if not options.only:
         report("teachers", teachers, pairs)
