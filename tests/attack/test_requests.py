@@ -35,7 +35,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def ask(url: str, seed: int, examples: int, phases: str, folder: Path, *, plain: bool) -> tuple[int, int, str]:
     """One run of schemathesis; how many requests it made, its exit code, and what it says."""
     events = folder / "events.ndjson"
-    command = [Path(sys.executable).with_name("st"), "run", f"{url}openapi.json", "--no-color"]
+    command = [Path(sys.executable).with_name("st"), "--config-file", Path(__file__).with_name("schemathesis.toml")]
+    command += ["run", f"{url}openapi.json", "--no-color"]
     command += ["-H", f"Authorization: Bearer {TOKEN}", "--phases", phases, "--mode", "all", "--checks", "all"]
     command += ["--seed", str(seed), "--max-examples", str(examples), "--continue-on-failure"]
     command += ["--report", "ndjson", "--report-ndjson-path", events]

@@ -66,6 +66,13 @@ def test_every_operation_has_a_name_a_tag_and_described_answers(described: Clien
                 assert schema["$ref"] == "#/components/schemas/Problem", (name, status)
 
 
+def test_a_body_that_is_too_large_is_described_where_there_is_a_body(described: Client) -> None:
+    for name, (_, path, operation) in described.operations.items():
+        if "requestBody" in operation:
+            assert "413" in operation["responses"], name
+            assert described.http.post(path, content=b" " * 2**25).status_code == 413, name
+
+
 def test_the_token_is_described_where_it_is_asked_for(described: Client) -> None:
     for _, path, operation in described.operations.values():
         asked = (path.startswith("/api/") and path != "/api/session") or path == "/metrics"

@@ -121,7 +121,7 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         return json_answer(shapes.answer(found, encode, search, total, stacks))
 
     @app.post(
-        "/api/search", operation_id="search", tags=["search"], response_model=SearchOut, responses=problems(422),
+        "/api/search", operation_id="search", tags=["search"], response_model=SearchOut, responses=problems(413, 422),
         summary="Search in words",
     )  # fmt: skip
     async def search(request: Request, body: Annotated[SearchIn, Body(openapi_examples=SEARCH_EXAMPLES)]) -> Response:
@@ -179,7 +179,7 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         operation_id="why",
         tags=["search"],
         response_model=WhyOut,
-        responses=problems(404, 422),
+        responses=problems(404, 413, 422),
         summary="What of the query makes an item match",
     )
     async def why(request: Request, body: WhyIn) -> Response:
@@ -211,7 +211,7 @@ def _add_server(app: FastAPI, engine: Engine, metrics: Metrics, sessions: Sessio
         return Response(kept[1], media_type="application/json")
 
     @app.post(
-        "/api/session", operation_id="open_session", tags=["server"], status_code=204, responses=problems(422),
+        "/api/session", operation_id="open_session", tags=["server"], status_code=204, responses=problems(413, 422),
         summary="Exchange the token for a cookie",
     )  # fmt: skip
     async def open_session(request: Request, body: SessionIn) -> Response:

@@ -96,7 +96,7 @@ def add_browsing(app: FastAPI, engine: Engine, limits: Limits) -> None:
         return json_answer(await asyncio.shield(example_search[2]))
 
     @app.post(
-        "/api/marks", operation_id="mark", tags=["items"], response_model=MarksOut, responses=problems(404, 422),
+        "/api/marks", operation_id="mark", tags=["items"], response_model=MarksOut, responses=problems(404, 413, 422),
         summary="Favourite or hide pictures, or take that back",
     )  # fmt: skip
     async def mark(body: MarksIn) -> Response:
