@@ -38,6 +38,7 @@ def commit() -> str:
 
 
 def results() -> dict[str, Any]:
+    """By attack: tried, failed, seed, commit, counts by what came of it; and a note where somebody wrote one."""
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
 
 
@@ -67,8 +68,11 @@ def _soak(found: dict[str, Any]) -> str:
 def _tried(name: str, found: dict[str, Any]) -> str:
     if name == "soak":
         return _soak(found)
-    kinds = {kind: n for kind, n in found.items() if kind not in ("tried", "failed", "seed", "commit")}
-    return "; ".join([f"{n:,} {kind}" for kind, n in kinds.items() if len(kinds) > 1] + [f"{found['failed']} failures"])
+    kinds = {kind: n for kind, n in found.items() if kind not in ("tried", "failed", "seed", "commit", "note")}
+    counts = [f"{n:,} {kind}" for kind, n in kinds.items() if len(kinds) > 1]
+    failed = found["failed"]
+    said = "no failure" if not failed else "1 failure" if failed == 1 else f"{failed:,} failures"
+    return "; ".join([*counts, said]) + (f": {found['note']}" if "note" in found else "")
 
 
 def page(results: dict[str, Any]) -> str:

@@ -42,3 +42,10 @@ def test_every_run_is_shown_with_its_count_and_the_command_that_repeats_it() -> 
         assert "7, abc" in line
     assert "+1.2 MiB an hour" in made
     assert "The last full runs" in page({})
+
+
+def test_failures_are_said_in_words_with_what_somebody_noted() -> None:
+    found = {"tried": 9, "failed": 0, "seed": 7, "commit": "abc"}
+    assert "| no failure |" in page({"kills": found})
+    assert "| 1 failure: mended |" in page({"kills": {**found, "failed": 1, "note": "mended"}})
+    assert "| 2 failures |" in page({"kills": {**found, "failed": 2}})
