@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.search.memory import CountingModel, MemoryStore, store_of
 from tests.search.test_searcher import COLOURS
 from tests.search.test_searcher import picture as coloured
 
+from vsekit.progress import Progress
 from vsekit.search.indexing import index
 from vsekit.search.models import VSEModel
 from vsekit.search.searcher import Searcher
@@ -44,6 +46,35 @@ def test_marks_outlive_indexing(tiny: VSEModel, picture: Write, tmp_path: Path, 
         "copy.png": {},
     }
     assert changed.exists()
+
+
+def test_marks_outlive_an_index_made_anew(tiny: VSEModel, picture: Write, tmp_path: Path) -> None:
+    """Even where it is killed, and where a picture comes back later."""
+    picture("a.png", 1), picture("b.png", 2)
+    away = picture("away.png", 3)
+    place = str(tmp_path / "index")
+    index(tiny, tmp_path / "photos", place)
+    with open_store(place) as store:
+        ids = {Path(item.path).name: item.id for item in store.all_items("image")}
+        store.mark([ids["a.png"], ids["away.png"]], {"favourite": True})
+    away.rename(tmp_path / "away.png")
+    open_store(place, create=tiny.dim).close()
+    with pytest.raises(ZeroDivisionError):
+        index(tiny, tmp_path / "photos", place, rebuild=True, progress=_Broken())
+    index(tiny, tmp_path / "photos", place)
+    (tmp_path / "away.png").rename(away)
+    index(tiny, tmp_path / "photos", place)
+    with open_store(place) as store:
+        marks = {Path(item.path).name: item.marks for item in store.all_items("image")}
+        assert "marks" not in store.header
+    assert marks == {"a.png": {"favourite": True}, "b.png": {}, "away.png": {"favourite": True}}
+
+
+class _Broken(Progress):
+    """Ends what shows it anything."""
+
+    def bar(self, *arguments: object, **options: object) -> Any:
+        raise ZeroDivisionError
 
 
 def test_an_old_index_gets_its_dates_from_the_next_indexing(tiny: VSEModel, picture: Write, tmp_path: Path) -> None:

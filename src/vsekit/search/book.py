@@ -76,6 +76,7 @@ class Book:
         self.known: dict[str, Known] = {}
         self.moved: set[str] = set()
         self.lost: dict[str, Item] = {}
+        self.marks: dict[str, dict[str, Value]] = {}  # path → of pictures that are to come; see `search.marks`
         self._ids: set[str] = set()
         self._contents: dict[str, str] = {}  # content → id
         self._lock = Lock()
@@ -88,6 +89,7 @@ class Book:
     def open(self, lost: Sequence[Item] = ()) -> None:
         """Reads what the index holds. lost: see `Store.repair`."""
         self.lost = {item.path: item for item in lost if item.kind == "image"}
+        self.marks = self.store.header.get("marks", {})
         self._ids |= {item.id for item in lost}
         for item in self.store.all_items("image"):
             if "dated" not in item.meta:  # of an index made before this was kept
@@ -111,7 +113,7 @@ class Book:
             id_ = self.lost.pop(seen.path).id
         elif known is None:
             self.report.added += 1
-            id_ = self._new_id(seen.path)
+            id_, marks = self._new_id(seen.path), self.marks.pop(seen.path, {})
         else:
             self.report.changed += 1
             id_, marks = known.id, self.item(known.id).marks

@@ -33,6 +33,7 @@ from vsekit.search.calibration import calibrate
 from vsekit.search.captions import bring_captions_up_to_date, encode_captions_again
 from vsekit.search.exported import keep
 from vsekit.search.items import Item, Value
+from vsekit.search.marks import make_anew, opened_for, waiting
 from vsekit.search.metadata import picture_meta
 from vsekit.search.models import load_search_model
 from vsekit.search.pictures import read_bytes
@@ -69,16 +70,14 @@ def index(
         source: folders, which are walked, and collections; see `vsekit.search.walk.source_of`. What the index holds from
             elsewhere stays as it is.
         store: an open store, or where one is or shall be.
-        rebuild: start from nothing, for instance with another model.
+        rebuild: start from nothing, for instance with another model; favourites and hidden pictures stay so.
         forget: remove, too, what lay in folders that are gone or empty as a whole, and is else kept.
         export: leave the model with the index in a form that searches without torch; see `vsekit.search.exported`.
     """
     if not isinstance(model, SearchModel):
         model = load_search_model(model)
     if not isinstance(store, Store):
-        from vsekit.search.stores import open_store
-
-        with open_store(store, create=model.dim, rebuild=rebuild) as opened:
+        with opened_for(store, model.dim, rebuild) as opened:
             return index(model, source, opened, forget=forget, export=export, progress=progress)
     started = time.monotonic()
     lost = _prepare_store(store, model, rebuild)
@@ -100,7 +99,7 @@ def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> list[Item
     """From here on this process is the writer, so that what it sees stays so until it has written. Gives what must be
     encoded again, see `Store.repair`."""
     if rebuild:
-        store.rebuild(model.dim)
+        make_anew(store, model.dim)
     lost = store.repair()
     made_with = store.header.get("fingerprint")
     if made_with not in (None, model.fingerprint):
@@ -183,7 +182,7 @@ class _Indexer:
             "indexed": datetime.now(UTC).isoformat(timespec="seconds"),
             "complete": True,
         }
-        store.set_header(header)
+        store.set_header(waiting(header, self.book.marks))
         return report
 
     def _compare(self) -> tuple[dict[str, Seen], list[str]]:
