@@ -22,7 +22,7 @@ from vsekit.search.stores.embedded import EmbeddedStore
 FOLDERS = ("album", "album/2019 Rome", "album/2019 Rome/day 2", "album/garden")
 CAMERAS = ("X100", "Pixel 8")
 PLACES = ((41.9, 12.5), (48.2, 16.37), None)
-#: The first picture, its copy, and three shots of one moment; then one picture every 9 days, backwards.
+#: The first picture, its copy, and three shots of one moment; then one picture every 9 days, backwards, or more often.
 COPIES, BURST = (0, 1), (2, 3, 4)
 NEWEST = datetime(2023, 7, 14, 12, 0, 0)
 
@@ -38,7 +38,8 @@ def album(folder: Path, count: int = 60, *, files: int | None = None, captions: 
     for i in range(drawn):
         _draw(root / f"{i:06d}.jpg", i)
     vectors = np.stack([_vector(model, i) for i in range(count)])
-    items = [_item(root, i, drawn) for i in range(count)]
+    days = min(9.0, 15_000 / count)
+    items = [_item(root, i, drawn, days) for i in range(count)]
     store = EmbeddedStore(folder / "index", DIM)
     store.write(items, vectors)
     if captions:
@@ -78,11 +79,12 @@ def _vector(model: ColourModel, i: int) -> np.ndarray:
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
-def _item(root: Path, i: int, drawn: int) -> Item:
+def _item(root: Path, i: int, drawn: int, days: float) -> Item:
     path = root / f"{i % drawn:06d}.jpg"
     state = path.stat()
     width, height = SIZES[i % drawn % len(SIZES)]
-    taken = NEWEST - timedelta(days=9 * i) if i not in BURST else NEWEST - timedelta(days=18, seconds=i)
+    before = timedelta(days=days * i) if i not in BURST else timedelta(days=2 * days, seconds=i)
+    taken = (NEWEST - before).replace(microsecond=0)
     name = "Screenshot 7.png" if i == 7 else f"IMG_{i:04d}.jpg"
     meta: dict[str, Value] = {
         "dated": taken.isoformat(" "), "taken": taken.isoformat(" "), "year": taken.year, "month": taken.month,
