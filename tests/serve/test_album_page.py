@@ -347,6 +347,7 @@ def test_chosen_pictures_are_saved_copied_and_marked(open_page: Open, client: ht
     bar.get_by_role("button", name="Favourite").click()
     said(page, "2 pictures added to favourites.")
     expect(page.locator("#grid .favourite")).to_have_count(2)
+    expect(bar.get_by_role("button", name="Favourite")).to_have_attribute("aria-pressed", "true")
     bar.get_by_role("button", name="Hide").click()
     said(page, "2 pictures hidden.")
     expect(page.locator(cell(page, 5))).to_have_count(0)
@@ -395,6 +396,9 @@ def test_a_slideshow_goes_on_by_itself_until_it_is_stopped(open_page: Open) -> N
     expect(page.locator("#detail-name")).to_have_text("000000.jpg")
     page.keyboard.press("s")
     expect(page.locator("#detail.playing")).to_be_visible()
+    box = page.locator("#detail").bounding_box()
+    assert box
+    assert (box["width"], box["height"]) >= (1180, 800), "it fills the window even where it may not fill the screen"
     expect(page.get_by_role("button", name="Stop the slideshow")).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#detail-name")).to_have_text("000007.jpg")
     page.keyboard.press("s")

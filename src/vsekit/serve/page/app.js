@@ -219,6 +219,7 @@ function marked(items, marks) {
     if (detail.open && gone) at >= 0 && answer.hits.length ? open(Math.min(at, answer.hits.length - 1)) : detail.close();
   }
   grid.refresh();
+  chosen.refresh();
   detail.marked();
   if (index) counts.show(asked, index.fields);
 }

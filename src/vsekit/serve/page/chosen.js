@@ -53,13 +53,18 @@ export class Chosen {
   }
 
   #changed() {
-    const all = [...this.items.values()].flatMap(stackOf);
     $("chosen").hidden = !this.size;
     document.body.classList.toggle("choosing", this.size > 0);
+    this.refresh();
+    this.change();
+  }
+
+  /** Shows anew what is known of them. */
+  refresh() {
+    const all = [...this.items.values()].flatMap(stackOf);
     $("chosen-count").textContent = `${all.length.toLocaleString()} chosen`;
     $("chosen-favourite").setAttribute("aria-pressed", this.size > 0 && all.every(({ meta }) => meta.favourite));
     $("chosen-hide").querySelector(".label").textContent = this.size && all.every(({ meta }) => meta.hidden) ? "Show again" : "Hide";
-    this.change();
   }
 }
 
