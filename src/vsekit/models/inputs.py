@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vsekit.data.pairs import Pairs
 from vsekit.data.pictures import PictureLoader
-from vsekit.data.views import ViewSettings, normalised
+from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.engines.images import ImageEngine, TorchImages, image_engine
@@ -115,7 +115,8 @@ def _stand_ins(broken: list[bool]) -> np.ndarray:
 
 
 class PixelInputs:
-    """Pictures through a view, decoded as they are asked for and normalised as the encoder expects.
+    """Pictures through a view, decoded as they are asked for: 8 bits a pixel, for the tower to normalise, since a large batch
+    of floats would take more memory than all else.
 
     engine: what runs an encoder that does not change; then what it makes of the pictures is given, (B, V, N, d).
     """
@@ -139,7 +140,7 @@ class PixelInputs:
         self.loader = PictureLoader(
             pairs.pictures, view, broken="replace" if training else "error", cache=training and fits
         )
-        self.mean, self.std, self.engine = encoder.mean, encoder.std, engine
+        self.engine = engine
 
     @property
     def broken(self) -> dict[str, str]:
@@ -151,7 +152,7 @@ class PixelInputs:
         loaded = self.loader.load(pictures, rng, only)
         if self.engine is not None:
             return self.engine.views(loaded.pixels.permute(0, 1, 3, 4, 2).numpy()), loaded.shown
-        return normalised(loaded.pixels, self.mean, self.std), loaded.shown
+        return loaded.pixels, loaded.shown
 
 
 def image_inputs(

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vsekit.data.views import normalised
 from vsekit.heads.residual_mlp import ResidualMLP
 from vsekit.models.settings import ImageTowerSettings, TextTowerSettings
 from vsekit.parts import ReadTokens, Sets
@@ -57,8 +58,10 @@ class Tower(nn.Module):
         """Pixels (B, 3, H, W), views of each picture (B, V, 3, H, W), or tokens → `Sets` of (B, N, d).
 
         Features that are `Sets` already pass. Views are averaged here, or kept apart for `embed` to average: then
-        (B, V, N, d).
+        (B, V, N, d). Pixels of 8 bits are normalised as the encoder expects.
         """
+        if isinstance(inputs, Tensor) and inputs.dtype == torch.uint8:
+            inputs = normalised(inputs, self.encoder.mean, self.encoder.std)
         if isinstance(inputs, Sets):
             sets = inputs
         elif isinstance(inputs, ReadTokens):

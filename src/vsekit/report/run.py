@@ -197,7 +197,7 @@ def _untrained(model: VSE, pixels: Any) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         encoder = fresh.build().eval()
-    sets = encoder(pixels.flatten(0, 1))
+    sets = encoder(normalised(pixels.flatten(0, 1), encoder.mean, encoder.std))
     return Sets(sets.vectors.unflatten(0, pixels.shape[:2]).mean(1), sets.mask.unflatten(0, pixels.shape[:2])[:, 0])
 
 
