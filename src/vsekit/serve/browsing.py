@@ -126,7 +126,7 @@ def _filter(searcher: Searcher, text: str | None) -> Filter | None:
 
 def _latest(searcher: Searcher, top: int, after: str, filter: str, stack: bool) -> dict[str, Any]:
     dated, comma, id = after.partition(",")
-    if after and not comma:
+    if after and (not comma or "\0" in after):
         raise ProblemError(422, "after is no place in the order", "Send what the page before it gave.")
     store = searcher.store
     found = store.latest(top + 1, after=(dated, id) if comma else None, filter=_filter(searcher, filter))
