@@ -28,6 +28,7 @@ from vsekit.data.text import Vocabulary
 from vsekit.errors import UserError
 from vsekit.models.model import VSE
 from vsekit.progress import Progress
+from vsekit.seals import write_sealed
 from vsekit.search import exported
 from vsekit.search.exported import ExportedModel, kept
 from vsekit.search.models import VSEModel, load_search_model
@@ -409,7 +410,7 @@ def test_another_models_export_is_never_used(place: Place, whole: Place) -> None
     assert "vse index" in str(refused.value)
     # Nor one whose config was made to fit.
     config = json.loads((made / "config.json").read_text())
-    (made / "config.json").write_text(json.dumps(config | {"fingerprint": made.name}))
+    write_sealed(made / "config.json", config | {"fingerprint": made.name})
     with pytest.raises(UserError, match=f"exported from model {other.name}"):
         vsekit.search(place.index, "a red dog")
 

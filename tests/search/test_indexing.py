@@ -630,7 +630,7 @@ def test_damaged_vectors_are_made_again_from_pictures_and_texts_and_nothing_else
     (tmp_path / "away.png").rename(tmp_path / "other" / "away.png")
     report = index(tiny, [tmp_path / "photos"], place)
     assert (report.repaired, report.waiting) == (1, [])
-    assert check_index(place) == (8, 2, [], 0)
+    assert check_index(place) == (8, 2, [], 0, [])
     with open_store(place) as store:
         after = {item.id: (item, store.vectors([item.id])[0]) for item in store.all_items()}
     assert {id: item for id, (item, _) in after.items()} == {id: item for id, (item, _) in before.items()}
@@ -650,7 +650,7 @@ def test_a_damaged_item_whose_picture_was_deleted_goes_with_it(
     report = index(tiny, tmp_path / "photos", tmp_path / "index")
     assert (report.repaired, report.removed, report.waiting) == (1, 1, [])
     assert list(report.broken) == [str(tmp_path / "photos" / "p2.png")]
-    assert check_index(tmp_path / "index") == (1, 0, [], 0)
+    assert check_index(tmp_path / "index") == (1, 0, [], 0, [])
 
 
 @pytest.mark.parametrize("what", ["vanished", "empty", "dangling", "above", "empty above"])

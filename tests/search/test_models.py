@@ -21,6 +21,7 @@ from vsekit.evaluation.meeting import embedded, score_runs
 from vsekit.features.extraction import extract
 from vsekit.models.embedder import Embedder
 from vsekit.models.model import VSE, load_model
+from vsekit.seals import write_sealed
 from vsekit.search.models import SearchModel, VSEModel, is_model, load_search_model
 from vsekit.training.loop import train
 from vsekit.training.settings import RunSettings
@@ -143,7 +144,9 @@ def test_an_encoder_with_other_weights_than_the_features_came_from_is_refused(
     pairs = captioned([picture(f"{i}.png", i) for i in range(8)])
     trained_on_features(tmp_path, pairs, {"kind": "1C", "resize": 20, "pixels": 16}, "float32")
     config = tmp_path / "run/model/config.json"
-    config.write_text(config.read_text().replace(json.loads(config.read_text())["features"]["weights"], "0" * 16))
+    content = json.loads(config.read_text())
+    content["features"]["weights"] = "0" * 16
+    write_sealed(config, content, {name: one for name, one in content["sha256"].items() if name != config.name})
     with pytest.raises(UserError, match="other weights"):
         load_search_model(tmp_path / "run")
 

@@ -204,7 +204,7 @@ def open_exported(folder: Path | str, threads: int | None = None, again: str = A
     """Opens a folder made by `vse export --to onnx`. threads: None takes all cores the process may use. again: see `Exported`."""
     folder = Path(folder)
     try:
-        config = read_sealed(folder / CONFIG, AGAIN)
+        config = read_sealed(folder / CONFIG, again)
         if config["vsekit_export"] != FORMAT:
             raise ValueError(f"format {config['vsekit_export']}, and this version reads format {FORMAT}")
         if any(config[tower]["file"] not in config["files"] for tower in ("image", "text")):
