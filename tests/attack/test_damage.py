@@ -125,13 +125,14 @@ def told(end: End, name: str) -> bool:
 
 def judged(attack: Attack, world: World, kept: str, name: str, how: str, truth: list[str]) -> str:
     """What came of one damaged file."""
-    came = "unharmed"
+    came, refused = "unharmed", set()
     for reader, right in zip(READERS[kept], truth):
         end = world.vse(*reader.line.split())
         if end.code == 0 and "Traceback" not in end.err and reader.answer(world, end) == right:
-            came = "repaired" if came == "refused" or "damaged and made again" in end.out else came
+            came = "repaired" if reader in refused or "damaged and made again" in end.out else came
         elif told(end, name):
             came = "refused"
+            refused.add(reader)
         else:
             attack.failed(
                 f"{name} {how}: {'another answer' if end.code == 0 else 'no refusal'}\n{end}\n{end.err[-300:]}"

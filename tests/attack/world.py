@@ -154,6 +154,12 @@ class World:
         self.moments: dict[str, int] = {}
         write_sources(self.copy)
         for command in COMMANDS:
+            if (
+                command.index and command.name != "copy"
+            ):  # exports a model, once on a machine; counted, it takes a minute
+                assert self.vse(*typed(command)).code == 0
+                for name in command.makes:
+                    shutil.rmtree(self.copy / name)
             end = self.vse(*typed(command), kill=0, coarse=command.coarse)
             assert end.code == 0, end
             self.moments[command.name] = end.moments
