@@ -479,14 +479,14 @@ def test_ten_pictures_are_enough(browser: Browser, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_pictures_scroll_to_the_end(browser: Browser, tmp_path: Path) -> None:
-    with serving(album(tmp_path, 100_000, files=60), limits=FREE) as client:
+    with serving(album(tmp_path, 100_000, files=300), limits=FREE) as client:
         page = browser.new_page(viewport={"width": 1200, "height": 800})
         page.goto(f"{client.base_url}/")
         shown(page)
         most = page.evaluate(
             """async () => {
               let most = 0;
-              for (let i = 0; i < 60; i++) {
+              for (let i = 0; i < 30; i++) {
                 const height = document.body.scrollHeight;
                 scrollTo(0, height);
                 while (document.body.scrollHeight === height) await new Promise((resolve) => setTimeout(resolve, 10));
