@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from vsekit.data.text import Ragged, Tokens
+from vsekit.data.text import Ragged
 from vsekit.encoders.base import TextEncoder
 from vsekit.errors import UserError
 from vsekit.features.texts import extract_texts
-from vsekit.parts import Sets
+from vsekit.parts import Sets, Tokens
 
 
 class Counting(TextEncoder):
