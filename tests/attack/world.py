@@ -180,7 +180,8 @@ class World:
         if command.index:
             answer = answered(self.vse("search", command.index, *SEARCH[2:]))
             # The demo draws its pictures anew each time.
-            found["answer"] = re.sub(r'"mtime_ns": \d+', "", answer) if command.name == "demo" else answer
+            drawn = r'"(mtime_ns": \d+|dated": "[^"]*")'
+            found["answer"] = re.sub(drawn, "", answer) if command.name == "demo" else answer
         for name in command.makes:
             place = self.copy / name
             for path in sorted(place.rglob("*")) if place.is_dir() else [place]:

@@ -400,7 +400,8 @@ def test_a_slideshow_goes_on_by_itself_until_it_is_stopped(open_page: Open) -> N
     assert box
     assert (box["width"], box["height"]) >= (1180, 800), "it fills the window even where it may not fill the screen"
     expect(page.get_by_role("button", name="Stop the slideshow")).to_have_attribute("aria-pressed", "true")
-    expect(page.locator("#detail-name")).to_have_text("000007.jpg")
+    # Past two pictures at least; how many more, the machine decides.
+    expect(page.locator("#detail-name")).to_have_text(re.compile(r"0000(0[2-9]|[1-9]\d)\.jpg"))
     page.keyboard.press("s")
     expect(page.locator("#detail.playing")).to_have_count(0)
     name = page.locator("#detail-name").inner_text()

@@ -125,12 +125,13 @@ class Engine:
             if self._searcher is None or self._looked > called - seconds:
                 return
             before, old = self._away, self._searcher
+            began = time.monotonic()  # what changes while it looks, it may not have seen
             try:
                 new = await self.read(self._current, old)
                 self._away = None
             except Exception as error:  # whatever a database raises when it is not there
                 new, self._away = old, str(error)
-            self._looked = time.monotonic()
+            self._looked = began
             if self._away != before:
                 LOG.warning("the index is there again" if self._away is None else f"no index: {self._away}")
             self._ready.set(self._away is None)
