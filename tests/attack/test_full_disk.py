@@ -17,6 +17,8 @@ from tests.attack.nursery import End, Nursery
 from tests.attack.world import COMMANDS, Command, World, typed
 
 pytestmark = pytest.mark.slow
+#: Bytes of a message: what a command says goes into a file as well, which is limited with the others.
+SAID = 2000
 PAGE = 4096
 
 
@@ -99,7 +101,8 @@ def test_limited_files(command: Command, world: World, attack: Attack) -> None:
     places = [world.whole / name for name in command.makes]
     files = [p for place in places for p in (place.rglob("*") if place.is_dir() else [place]) if p.is_file()]
     largest = max(path.stat().st_size for path in files)
-    for limit in sorted(map(int, attack.rng.integers(0, largest, attack.some(2, of=2 * len(COMMANDS))))):
+    least = min(SAID, largest - 1)
+    for limit in sorted(map(int, attack.rng.integers(least, largest, attack.some(2, of=2 * len(COMMANDS))))):
         world.restore(*command.makes)
         where = f"no file beyond {limit} of {largest} bytes"
         if judged(attack, command, where, world, world.vse(*typed(command), largest=limit)):
