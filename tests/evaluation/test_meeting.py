@@ -24,6 +24,7 @@ from vsekit.data.views import ViewSettings
 from vsekit.diagnostics.audit import audit_run
 from vsekit.encoders.image import encoder_settings
 from vsekit.errors import UserError
+from vsekit.evaluation.config import write_config
 from vsekit.evaluation.measure import Question, compare_runs, measure
 from vsekit.evaluation.meeting import RunsOnData, meet
 from vsekit.features.extraction import extract
@@ -181,6 +182,22 @@ def keeping_one(banked: tuple[Path, Path], tmp_path_factory: pytest.TempPathFact
     settings["data"]["captions_per_picture"] = 1
     (kept / "config.yaml").write_text(yaml.safe_dump(settings))
     return kept, data
+
+
+@pytest.mark.parametrize("damage", [b"\xf8", b"\0"])
+def test_settings_that_were_damaged_are_named_before_anything_is_measured(
+    damage: bytes, keeping_one: tuple[Path, Path], tmp_path: Path
+) -> None:
+    run, data = keeping_one
+    shutil.copytree(run, tmp_path / "run")
+    config = tmp_path / "run" / "config.yaml"
+    config.write_bytes(config.read_bytes()[:40] + damage + config.read_bytes()[41:])
+    with pytest.raises(UserError, match=re.escape(str(config))):
+        vsekit.evaluate(tmp_path / "run", data)
+    write_config(config, {"data": {"captions_per_picture": 2}})
+    config.write_text(config.read_text().replace("captions_per_picture: 2", "captions_per_picture: 1"))
+    with pytest.raises(UserError, match="not what was written"):
+        vsekit.evaluate(tmp_path / "run", data)
 
 
 def test_a_run_that_keeps_one_caption_a_picture_is_measured_on_one_by_every_command(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from vsekit.drawing.charts import histogram, lines
 from vsekit.drawing.page import beside, folded, listed, page, picture, query, row, section, table
+from vsekit.evaluation.config import config_text
 from vsekit.files import write_text
-from vsekit.training.run import config_text, read_metrics
+from vsekit.training.run import read_metrics
 
 if TYPE_CHECKING:
     from vsekit.demo.story import Answer, Demo

@@ -22,6 +22,7 @@ from torch import Tensor
 from vsekit.data.pairs import Pairs
 from vsekit.data.text import Ragged
 from vsekit.errors import UserError
+from vsekit.evaluation.config import CONFIG, config_text
 from vsekit.evaluation.protocols import check_protocol
 from vsekit.evaluation.scorers import Average, Less, Scorer, scorer
 from vsekit.features.texts import TextStates
@@ -224,9 +225,9 @@ def kept_captions(runs: Sequence[Path | str], pairs: Pairs) -> Pairs:
 
 
 def _captions_per_picture(run: Path) -> int | None:
-    file = run / "config.yaml"
-    settings = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else None
-    data = settings.get("data") if isinstance(settings, dict) else None
+    if not (run / CONFIG).is_file():
+        return None
+    data = yaml.safe_load(config_text(run)).get("data")
     count = data.get("captions_per_picture") if isinstance(data, dict) else None
     return count if isinstance(count, int) and count > 0 else None
 

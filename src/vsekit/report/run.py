@@ -23,6 +23,7 @@ from vsekit.diagnostics.scores import ScoreMatrix
 from vsekit.diagnostics.uniformity import Uniformity, alignment_uniformity
 from vsekit.diagnostics.words import Words, discriminative_words
 from vsekit.errors import UserError
+from vsekit.evaluation.config import config_text
 from vsekit.evaluation.meeting import Meeting, kept_captions, meet
 from vsekit.evaluation.metrics import Metrics, chance_level
 from vsekit.evaluation.positives import Positives
@@ -35,7 +36,7 @@ from vsekit.models.tower import mean_of_views
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress
 from vsekit.report.run_page import run_page
-from vsekit.training.run import config_text, read_metrics
+from vsekit.training.run import read_metrics
 
 MOST_SCORES = 2**28  # held in memory at once: a gigabyte
 CORRELATED, CONFUSED, EXPLAINED = 100, 6, 4

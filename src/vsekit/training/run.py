@@ -19,19 +19,15 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-import yaml
-
 from vsekit.data.clean import SKIPPED
 from vsekit.errors import UserError
-from vsekit.files import remove_left_over, write_text
+from vsekit.evaluation.config import CONFIG, REPAIR, read_config, write_config
+from vsekit.files import remove_left_over
 from vsekit.seals import KEY
 from vsekit.training.checkpoint import newest_checkpoint, read_state
 from vsekit.training.settings import RunSettings
 
 LOCK = ".lock"
-CONFIG = "config.yaml"
-_SEALED = "# sha256 of the lines below: "
-REPAIR = "Start anew in another folder: vse train … --out DIR"
 #: How long a folder made by one process may take to be seen by another.
 SEEN_SECONDS = 30.0
 
@@ -71,7 +67,7 @@ class RunFolder:
                     file=path,
                     remedy="Add --resume to go on with it, or choose another --out.",
                 )
-            self._same(_read_config(config), self.content, config)
+            self._same(read_config(config), self.content, config)
         elif path.exists() and any(file.name not in (LOCK, SKIPPED) for file in path.iterdir()):
             raise UserError("this folder is not empty and holds no run", file=path, remedy="Choose another --out.")
 
@@ -87,8 +83,7 @@ class RunFolder:
             except OSError:
                 raise UserError("another process is training into this folder", file=self.path) from None
             remove_left_over(self.path)
-        content = yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True)
-        write_text(self.path / CONFIG, f"{_SEALED}{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
+        write_config(self.path / CONFIG, self.content)
 
     def must_be_seen(self, rank: int, seconds: float = SEEN_SECONDS) -> None:
         """UserError where this process does not see the folder that the leader has made; network disks take a moment."""
@@ -161,31 +156,6 @@ class Log:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
-
-
-def config_text(run: Path) -> str:
-    """A run's config.yaml, to be shown. UserError where it is not what was written; an earlier version's has no checksum."""
-    path = run / CONFIG
-    _read_config(path)
-    text = path.read_text(encoding="utf-8")
-    first, _, rest = text.partition("\n")
-    if not first.startswith(_SEALED):
-        return text
-    if first != f"{_SEALED}{hashlib.sha256(rest.encode()).hexdigest()}":
-        raise UserError("this file is damaged: it is not what was written", file=path, remedy=REPAIR)
-    return rest
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError("this run's settings are missing", file=path, remedy=REPAIR) from None
-    except (yaml.YAMLError, ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise UserError("this run's settings can't be read", file=path, remedy=REPAIR)
-    return content
 
 
 def _as_json(value: Any) -> Any:
