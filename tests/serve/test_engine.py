@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import shutil
@@ -20,6 +21,8 @@ from vsekit.search.calibration import calibrate
 from vsekit.search.items import Item
 from vsekit.search.searcher import Searcher
 from vsekit.search.stores import open_store
+from vsekit.serve.limits import Limits
+from vsekit.serve.metrics import Metrics
 
 
 class OtherModel(ColourModel):
@@ -124,3 +127,33 @@ def test_a_deleted_index_is_not_ready_until_there_is_one_again(tmp_path: Path) -
         fill(place, 9, OtherModel())
         until(client, lambda answer: answer.status_code == 200 and len(answer.json()["hits"]) == 9)
         assert client.get("/readyz").status_code == 200
+
+
+def test_a_look_that_began_before_a_request_failed_does_not_count_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index may have been exchanged while it looked: the request looks again."""
+    fill(tmp_path / "index", 5, ColourModel())
+    begun, go, looks = threading.Event(), threading.Event(), []
+
+    def current(served: engine.Engine, old: Searcher) -> Searcher:
+        looks.append(old)
+        begun.set()
+        assert go.wait(60)
+        return old
+
+    async def two_looks() -> None:
+        served = engine.Engine(load(tmp_path / "index"), Limits(), Metrics(dict), pytest.fail)
+        monkeypatch.setattr(engine, "WATCH_SECONDS", 3600)
+        await served.start()
+        monkeypatch.setattr(engine.Engine, "_current", current)
+        first = asyncio.create_task(served.look(0.0))
+        assert await asyncio.to_thread(begun.wait, 60)
+        second = asyncio.create_task(served.look(0.0))
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(first, second)
+        served.close()
+
+    asyncio.run(two_looks())
+    assert len(looks) == 2
