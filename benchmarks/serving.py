@@ -175,7 +175,7 @@ def _in_process(place: Path, scale: float) -> dict[str, Any]:
     """A search with words beside the bare text graph and a flat faiss index of the same vectors."""
     import faiss
 
-    from vsekit.search.searcher import load_searcher
+    from vsekit.search.opening import load_searcher
     from vsekit.search.stores import open_store
 
     times: dict[str, list[float]] = {"ours": [], "bare": []}

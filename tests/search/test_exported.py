@@ -32,8 +32,9 @@ from vsekit.seals import write_sealed
 from vsekit.search import exported
 from vsekit.search.exported import ExportedModel, kept
 from vsekit.search.models import VSEModel, load_search_model
+from vsekit.search.opening import load_searcher
 from vsekit.search.query import Query, Term
-from vsekit.search.searcher import Searcher, load_searcher
+from vsekit.search.searcher import Searcher
 from vsekit.search.stores import check_index, copy_index, open_store
 
 pytest.importorskip("onnxscript", reason="needs the extra 'onnx'")

@@ -94,8 +94,8 @@ def search(
     Each score comes with the share of unrelated items that score lower, and with a match: strong, likely, weak or none. The
     match takes into account how many items the index has.
     """
+    from vsekit.search.opening import load_searcher
     from vsekit.search.query import asked
-    from vsekit.search.searcher import load_searcher
     from vsekit.search.stores import open_store
 
     query = asked(words, wanted.image, wanted.like)

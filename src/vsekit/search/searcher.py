@@ -12,14 +12,12 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vsekit.errors import UserError
-from vsekit.progress import QUIET, Progress
 from vsekit.search.calibration import Asked, Calibration
 from vsekit.search.filters import Filter
 from vsekit.search.filters import parse as parse_filter
@@ -322,51 +320,3 @@ def _without(found: Found, ids: Collection[str]) -> Found:
 
 def _milliseconds(start: float) -> float:
     return 1e3 * (time.perf_counter() - start)
-
-
-def load_searcher(
-    store: Store, model: str | None = None, rerank: str | None = None, *, progress: Progress = QUIET
-) -> Searcher:
-    """The searcher of an index, with the model that made it: exported where `vsekit.search.exported` keeps it, else with torch,
-    which is told.
-
-    Args:
-        model: where that model is, if no longer where it was.
-        rerank: a run or model that reads the best answers again; what it makes of pictures is kept beside an index that is a
-            folder.
-    """
-    loaded = _model(store, model, progress)
-    if rerank is None:
-        return Searcher(store, loaded)
-    from vsekit.search.rerank import Reranker
-
-    beside = Path(store.location)
-    folder = beside / "rerank" if beside.is_dir() else None
-    return Searcher(store, loaded, Reranker.load(rerank, folder=folder))
-
-
-def _model(store: Store, model: str | None, progress: Progress) -> SearchModel:
-    from vsekit.search.exported import kept, runs_here
-
-    header = store.header
-    if not header.get("model"):
-        raise UserError("this index holds nothing yet", file=store.location, remedy="Fill it with vse index.")
-    if model in (None, header["model"]):
-        found = kept(store) if runs_here() else None
-        if found is not None:
-            return found
-        progress.say(
-            "Loading torch: this index has no exported model. vse index on the same folders leaves one."
-            if runs_here()
-            else "Loading torch: onnxruntime is not installed, which would start at once: pip install 'vsekit[search]'"
-        )
-    from vsekit.search.models import load_search_model
-
-    try:
-        return load_search_model(model or header["model"])
-    except UserError as error:
-        if model:
-            raise
-        raise UserError(
-            f"the model of this index can't be loaded: {error}", file=store.location, remedy="Say where it is: --model"
-        ) from None

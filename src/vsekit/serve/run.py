@@ -13,9 +13,9 @@ import uvicorn
 
 from vsekit.errors import UserError
 from vsekit.progress import QUIET, Progress
+from vsekit.search.opening import load_searcher as searcher_of
 from vsekit.search.query import Query
 from vsekit.search.searcher import Ask, Searcher
-from vsekit.search.searcher import load_searcher as searcher_of
 from vsekit.search.stores import Store
 from vsekit.serve.app import create_app
 from vsekit.serve.connections import Connections, Seldom
@@ -28,7 +28,7 @@ GRACE_SECONDS = 30
 def load_searcher(
     store: Store, model: str | None = None, rerank: str | None = None, *, progress: Progress = QUIET
 ) -> Searcher:
-    """`vsekit.search.searcher.load_searcher`, warm."""
+    """`vsekit.search.opening.load_searcher`, warm."""
     searcher = searcher_of(store, model, rerank, progress=progress)
     # The first call of an encoder and the first search are slow; better now than for whoever asks first.
     searcher.search_many([Ask(Query.of("text", "a"), top=1)])  # of a model that does not know the word, too
