@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vsekit.drawing.charts import histogram, lines
 from vsekit.drawing.page import beside, folded, listed, page, picture, query, row, section, table
-from vsekit.evaluation.config import config_text
+from vsekit.evaluation.config import written_config
 from vsekit.files import write_text
 from vsekit.training.run import read_metrics
 
@@ -61,7 +61,7 @@ def write_report(demo: Demo, run: Path, path: Path) -> None:
             *(_mined(demo)),
             note="Captions of other training pictures that score highest with a picture.",
         ),
-        section("Settings", folded("config.yaml", config_text(run))),
+        section("Settings", folded("config.yaml", written_config(run)[0])),
     ]
     lead = "VSE++ trained from scratch on generated scenes, with no pretrained part, on this machine."
     write_text(path, page("vsekit demo", lead, sections))

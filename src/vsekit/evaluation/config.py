@@ -23,25 +23,30 @@ def write_config(path: Path, content: dict[str, Any]) -> None:
 
 def read_config(path: Path) -> dict[str, Any]:
     """What it says, which a person may have edited. UserError where it can't be read."""
+    return _read(path)[1]
+
+
+def written_config(run: Path) -> tuple[str, dict[str, Any]]:
+    """A run's config.yaml as it was written, to be shown, and what it says. UserError where it is another one now; an
+    earlier version's has no checksum."""
+    path = run / CONFIG
+    text, content = _read(path)
+    first, _, rest = text.partition("\n")
+    if not first.startswith(_SEALED):
+        return text, content
+    if first != f"{_SEALED}{hashlib.sha256(rest.encode()).hexdigest()}":
+        raise UserError("this file is damaged: it is not what was written", file=path, remedy=REPAIR)
+    return rest, content
+
+
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
     except FileNotFoundError:
         raise UserError("this run's settings are missing", file=path, remedy=REPAIR) from None
     except (yaml.YAMLError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise UserError("this run's settings can't be read", file=path, remedy=REPAIR)
-    return content
-
-
-def config_text(run: Path) -> str:
-    """A run's config.yaml, to be shown. UserError where it is not what was written; an earlier version's has no checksum."""
-    path = run / CONFIG
-    read_config(path)
-    text = path.read_text(encoding="utf-8")
-    first, _, rest = text.partition("\n")
-    if not first.startswith(_SEALED):
-        return text
-    if first != f"{_SEALED}{hashlib.sha256(rest.encode()).hexdigest()}":
-        raise UserError("this file is damaged: it is not what was written", file=path, remedy=REPAIR)
-    return rest
+    return text, content

@@ -16,13 +16,12 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
-import yaml
 from torch import Tensor
 
 from vsekit.data.pairs import Pairs
 from vsekit.data.text import Ragged
 from vsekit.errors import UserError
-from vsekit.evaluation.config import CONFIG, config_text
+from vsekit.evaluation.config import CONFIG, written_config
 from vsekit.evaluation.protocols import check_protocol
 from vsekit.evaluation.scorers import Average, Less, Scorer, scorer
 from vsekit.features.texts import TextStates
@@ -227,7 +226,7 @@ def kept_captions(runs: Sequence[Path | str], pairs: Pairs) -> Pairs:
 def _captions_per_picture(run: Path) -> int | None:
     if not (run / CONFIG).is_file():
         return None
-    data = yaml.safe_load(config_text(run)).get("data")
+    data = written_config(run)[1].get("data")
     count = data.get("captions_per_picture") if isinstance(data, dict) else None
     return count if isinstance(count, int) and count > 0 else None
 

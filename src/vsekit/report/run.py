@@ -23,7 +23,7 @@ from vsekit.diagnostics.scores import ScoreMatrix
 from vsekit.diagnostics.uniformity import Uniformity, alignment_uniformity
 from vsekit.diagnostics.words import Words, discriminative_words
 from vsekit.errors import UserError
-from vsekit.evaluation.config import config_text
+from vsekit.evaluation.config import written_config
 from vsekit.evaluation.meeting import Meeting, kept_captions, meet
 from vsekit.evaluation.metrics import Metrics, chance_level
 from vsekit.evaluation.positives import Positives
@@ -148,7 +148,7 @@ def run_report(
             for p, c in (explained if attends(model) else [])
         },
         view=view,
-        config=config_text(run) if config.is_file() or log.is_file() else "",
+        config=written_config(run)[0] if config.is_file() or log.is_file() else "",
     )
 
 
