@@ -99,9 +99,8 @@ def train(
         options: those of `vsekit.training.options.Options`: device, precision, checkpoint_seconds, tensorboard.
     """
     from vsekit.data.pairs import Pairs
-    from vsekit.recipes import load_settings
-    from vsekit.recipes.members import read_members, train_members, with_val
-    from vsekit.recipes.tune import names_a_model, tuning
+    from vsekit.recipes.members import run_settings, train_members, with_val
+    from vsekit.recipes.tune import names_a_model
     from vsekit.report.run import write_run_report
     from vsekit.training.loop import train as run
     from vsekit.training.world import join
@@ -109,15 +108,13 @@ def train(
     world = join()
     progress = progress if world.leads else QUIET
     started, out = time.monotonic(), Path(out)
-    several = recipe is None or read_members(Path(recipe)) is not None
-    if several and not world.alone:
+    settings = run_settings(recipe, list(sets))
+    if settings is None and not world.alone:
         raise UserError(
             "several models are trained one after another, in one process",
             field="RECIPE",
             remedy="Give a recipe of one model to several processes, or leave --devices out.",
         )
-    tuned = recipe is not None and names_a_model(str(recipe))
-    settings = None if several else (tuning if tuned else load_settings)(str(recipe), list(sets))
     source: dict[str, Any] = {"recipe": None if recipe is None else str(recipe), "data": None, "features": None}
     store = None
     if isinstance(data, Pairs):
@@ -132,11 +129,10 @@ def train(
             clean.write(out)
     texts = None if text_features is None else Path(text_features)
     more: dict[str, Any] = {"source": source, "text_features": texts, "resume": resume, "progress": progress, **options}
-    if settings is None or tuned:
+    if settings is None or names_a_model(str(recipe)):
         pairs = with_val(pairs)
     if settings is None:
-        file = None if recipe is None else Path(recipe)
-        end = train_members(file, pairs, out, minutes=minutes, sets=sets, **more)
+        end = train_members(Path(recipe) if recipe else None, pairs, out, minutes=minutes, sets=sets, **more)
         measured, val = out / "members" / end["best"], "val"
     else:
         deadline = None if minutes is None else started + 60 * minutes
@@ -246,7 +242,7 @@ def search(
     >>> answer = vsekit.search("~/Pictures", "a brown dog running on sand", filter="year >= 2020")  # doctest: +SKIP
     >>> [(hit.match, hit.item.path) for hit in answer.hits]                             # doctest: +SKIP
 
-    To ask often, keep the searcher: `vsekit.search.searcher.load_searcher(open_store(index))`.
+    To ask often, keep the searcher: `vsekit.search.opening.load_searcher(open_store(index))`.
 
     Args:
         query: words, or arithmetic: '"dog" + photo.jpg - 0.5*"water"'.
@@ -256,8 +252,8 @@ def search(
         rerank: a run or model that reads the best `rerank_top` again.
         model: where the model of the index is, if no longer where it was.
     """
+    from vsekit.search.opening import load_searcher
     from vsekit.search.query import asked
-    from vsekit.search.searcher import load_searcher
     from vsekit.search.stores import open_store
 
     text = [None if path is None else str(path) for path in (model, rerank)]
@@ -315,12 +311,9 @@ def embed(
     from vsekit.export.embeddings import open_model, pictures_below
     from vsekit.features.reading import Reading
 
-    if isinstance(data, Pairs):
-        pairs = data
-    elif isinstance(data, Reading):
-        pairs = data.pairs()
-    else:
-        pairs = pictures_below(Path(data).expanduser())
+    if isinstance(data, Reading):
+        data = data.pairs()
+    pairs = data if isinstance(data, Pairs) else pictures_below(Path(data).expanduser())
     return write(open_model(model), pairs, Path(out), parquet=parquet, skip_broken=skip_broken, progress=progress)
 
 
@@ -354,5 +347,4 @@ def _met(runs: Runs, data: Data, split: str) -> Any:
 
 
 def _place(index: Path | str) -> str:
-    text = str(index)
-    return text if "://" in text else str(Path(text).expanduser())
+    return str(index) if "://" in str(index) else str(Path(index).expanduser())

@@ -28,8 +28,10 @@ from vsekit.evaluation.protocols import evaluate
 from vsekit.files import write_json, write_text
 from vsekit.parts import apply_sets, settings_error
 from vsekit.progress import QUIET, Progress
+from vsekit.recipes import load_settings
 from vsekit.recipes.choose import RESERVE, Choice, Cost, choose, measured
 from vsekit.recipes.look import look
+from vsekit.recipes.tune import names_a_model, tuning
 from vsekit.training.loop import train
 from vsekit.training.settings import RunSettings
 
@@ -84,6 +86,14 @@ def read_members(path: Path, sets: Sequence[str] = ()) -> Recipe | None:
         except ValidationError as error:
             raise settings_error(error, f"{path} [members.{name}]") from None
     return Recipe(found, pictures)
+
+
+def run_settings(recipe: str | Path | None, sets: Sequence[str] = ()) -> RunSettings | None:
+    """Those of `paper:row`, of a YAML file, or of going on from a model; None where several models are to be trained."""
+    if recipe is None or read_members(Path(recipe)) is not None:
+        return None
+    settings: RunSettings = (tuning if names_a_model(str(recipe)) else load_settings)(str(recipe), sets)
+    return settings
 
 
 class Members:
