@@ -89,6 +89,7 @@ def create_app(
     handle_problems(app)
     app.add_middleware(Gate, limits=limits, metrics=metrics, sessions=sessions, token=token, hosts=hosts, log=log)
     _add_search(app, engine, limits, metrics, decoders)
+    _add_why(app, engine, limits)
     add_items(app, engine, limits, decoders)
     add_browsing(app, engine, limits)
     add_archive(app, engine, limits, decoders)
@@ -125,9 +126,7 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         summary="Search in words",
     )  # fmt: skip
     async def search(request: Request, body: Annotated[SearchIn, Body(openapi_examples=SEARCH_EXAMPLES)]) -> Response:
-        request.state.query = body.query
-        if len(body.query) > limits.query_chars:
-            raise ProblemError(422, f"the query has more than {limits.query_chars} characters", "Say it shorter.")
+        _check_query(request, body.query, limits)
         top = body.top if "top" in body.model_fields_set else usual
         ask = Ask(parse(body.query), top, body.offset, body.kind, body.filter or None, body.rerank)
         return await answer(request, ask, body.stack)
@@ -174,6 +173,8 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         await engine.read(known_item, engine, id)
         return await answer(request, ask, stack)
 
+
+def _add_why(app: FastAPI, engine: Engine, limits: Limits) -> None:
     @app.post(
         "/api/why",
         operation_id="why",
@@ -183,15 +184,20 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         summary="What of the query makes an item match",
     )
     async def why(request: Request, body: WhyIn) -> Response:
-        request.state.query = body.query
-        if len(body.query) > limits.query_chars:
-            raise ProblemError(422, f"the query has more than {limits.query_chars} characters", "Say it shorter.")
+        _check_query(request, body.query, limits)
         await engine.read(known_item, engine, body.id)
         query, model = parse(body.query), engine.searcher.model
         if sum(len(model.words(text)) for text in query.texts) > limits.why_words:
             raise ProblemError(422, f"the query has more than {limits.why_words} words", "Say it in fewer.")
         found = await engine.encode(engine.searcher.why, query, body.id)
         return json_answer(WhyOut.model_validate(found, from_attributes=True))
+
+
+def _check_query(request: Request, query: str, limits: Limits) -> None:
+    """Notes the query for the log; ProblemError where it is too long."""
+    request.state.query = query
+    if len(query) > limits.query_chars:
+        raise ProblemError(422, f"the query has more than {limits.query_chars} characters", "Say it shorter.")
 
 
 def _add_server(app: FastAPI, engine: Engine, metrics: Metrics, sessions: Sessions, token: str | None) -> None:

@@ -21,6 +21,8 @@ from vsekit.serve.schemas import ItemOut
 from vsekit.serve.static import cached
 
 LATER = "private, max-age=31536000, immutable"
+#: What may go wrong with a picture that is shown.
+_SHOWN = problems(403, 404, 413, 415, 422)
 
 
 def add_items(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders) -> None:
@@ -38,7 +40,7 @@ def add_items(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders) 
         operation_id="thumbnail",
         tags=["items"],
         response_class=Response,
-        responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG."}, **problems(403, 404, 413, 415, 422)},
+        responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG."}, **_SHOWN},
         summary="A small upright picture",
     )
     async def thumbnail(
@@ -59,10 +61,7 @@ def add_items(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders) 
         operation_id="picture",
         tags=["items"],
         response_class=Response,
-        responses={
-            200: {"content": {"image/*": {}}, "description": "The picture."},
-            **problems(403, 404, 413, 415, 422),
-        },
+        responses={200: {"content": {"image/*": {}}, "description": "The picture."}, **_SHOWN},
         summary="The picture's file; as JPEG where browsers can't show it",
     )
     async def picture(request: Request, id: str, v: str = "") -> Response:
@@ -83,10 +82,7 @@ def add_items(app: FastAPI, engine: Engine, limits: Limits, decoders: Decoders) 
         operation_id="file",
         tags=["items"],
         response_class=Response,
-        responses={
-            200: {"content": {"application/octet-stream": {}}, "description": "The file."},
-            **problems(403, 404, 413, 415, 422),
-        },
+        responses={200: {"content": {"application/octet-stream": {}}, "description": "The file."}, **_SHOWN},
         summary="The picture's file as it lies there, to be saved",
     )
     async def file(id: str) -> Response:
