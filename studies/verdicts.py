@@ -54,26 +54,17 @@ def claim_row(claim: dict[str, Any], found: dict[str, Any], pooled: float) -> li
     if "same" in claim:
         d = difference([(1.0, found[claim["same"]]), (-1.0, found[claim["as"]])], pooled)
         verdict = "holds: no difference seen" if d.verdict == "can't tell" else "does not: they differ"
-        return [
-            claim["paper"],
-            title,
-            signed(d.value),
-            f"{signed(d.low)} … {signed(d.high)}",
-            seeds,
-            verdict,
-        ]
+        return [claim["paper"], title, *_measured(d), seeds, verdict]
     sides = [(1.0, found[claim["better"]]), (-1.0, found[claim["than"]])]
     if "beyond" in claim:
         sides += [(-1.0, found[claim["beyond"][0]]), (1.0, found[claim["beyond"][1]])]
     d = difference(sides, pooled)
-    return [
-        claim["paper"],
-        title,
-        signed(d.value),
-        f"{signed(d.low)} … {signed(d.high)}",
-        seeds,
-        d.verdict,
-    ]
+    return [claim["paper"], title, *_measured(d), seeds, d.verdict]
+
+
+def _measured(d: Difference) -> tuple[str, str]:
+    """A difference, and its interval."""
+    return signed(d.value), f"{signed(d.low)} … {signed(d.high)}"
 
 
 def converged_table(short: Study, long: Study, pooled: float) -> list[str]:
@@ -107,7 +98,7 @@ def _converged(claim: dict[str, Any] | None, found: dict[str, Any], pooled: floa
         return ["", "", "", f"no converged run yet of {', '.join(missing)}"]
     d = difference([(1.0, found[sides[0]]), (-1.0, found[sides[1]])], pooled)
     seeds = "/".join(str(n) for n in d.seeds)
-    return [signed(d.value), f"{signed(d.low)} … {signed(d.high)}", seeds, f"{d.verdict}; {ended(d)}"]
+    return [*_measured(d), seeds, f"{d.verdict}; {ended(d)}"]
 
 
 def ended(found: Difference) -> str:
