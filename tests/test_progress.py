@@ -50,6 +50,17 @@ def test_a_log_gets_a_line_now_and_then_with_the_time_left(
     assert lines == ["Counting: 2/4 sheep (20 s left)", "Counting: 4/4 sheep (0 s left)"]
 
 
+def test_work_of_unknown_length_shows_how_much_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter(range(0, 1000, 20))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with progress.Progress().bar("Counting", "sheep") as bar:
+        bar.update(1, None, "so far")
+        bar.update(2, 4)
+    assert capsys.readouterr().err.splitlines() == ["Counting: 1 sheep so far", "Counting: 2/4 sheep (40 s left)"]
+
+
 def test_quiet_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.QUIET.bar("Counting") as bar:
         bar.update(1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 
 class UserError(Exception):
@@ -35,6 +36,16 @@ class UserError(Exception):
             where += f" [{field}]" if where else f"{field}"
         text = f"{where}: {what}" if where else what
         super().__init__(f"{text}\n  {remedy}" if remedy else text)
+
+    def __reduce__(self) -> Any:
+        """So that it is the same error in the process it is sent to, whatever a subclass is made of."""
+        return _made_again, (type(self), self.args, self.__dict__)
+
+
+def _made_again(kind: type[UserError], args: tuple[Any, ...], fields: dict[str, Any]) -> UserError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 def missing_extra(package: str, extra: str) -> UserError:

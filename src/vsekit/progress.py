@@ -14,12 +14,12 @@ LOG_SECONDS = 15.0
 
 
 class Bar:
-    """One piece of work. `update` says how much is done in all, and what to show beside it."""
+    """One piece of work. `update` says how much is done in all, of how much if that is known, and what to show beside it."""
 
-    def __init__(self, show: Callable[[int, int, str], None]) -> None:
+    def __init__(self, show: Callable[[int, int | None, str], None]) -> None:
         self._show = show
 
-    def update(self, done: int, total: int, note: str = "") -> None:
+    def update(self, done: int, total: int | None, note: str = "") -> None:
         self._show(done, total, note)
 
     def __call__(self, done: int, total: int) -> None:
@@ -68,18 +68,15 @@ class Progress:
     def _lines(self, name: str, unit: str) -> Iterator[Bar]:
         start = last = time.monotonic()
 
-        def show(done: int, total: int, note: str) -> None:
+        def show(done: int, total: int | None, note: str) -> None:
             nonlocal last
             now = time.monotonic()
             if now - last < LOG_SECONDS or not done:
                 return
             last = now
-            left = (now - start) / done * (total - done)
-            print(
-                f"{name}: {done}/{total} {unit} {note} ({left:.0f} s left)".replace("  ", " "),
-                file=sys.stderr,
-                flush=True,
-            )
+            of = f"/{total}" if total else ""
+            left = f" ({(now - start) / done * (total - done):.0f} s left)" if total else ""
+            print(f"{name}: {done}{of} {unit} {note}{left}".replace("  ", " "), file=sys.stderr, flush=True)
 
         yield Bar(show)
 

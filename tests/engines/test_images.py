@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,13 @@ def test_many_crops_are_spread_over_threads_and_keep_their_order_and_bits(monkey
     alone = torch.cat([engine(many[start : start + 8]).vectors for start in (0, 8, 16, 24)])
     assert torch.equal(engine.spread(many).vectors, alone)
     assert engine.spread(many).mask.shape == (29, 1)
+
+
+def test_a_graph_that_is_there_is_used_without_counting_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = encoder()
+    compiled(own)
+    monkeypatch.setattr(TorchImages, "__call__", None)  # counting runs the encoder
+    assert image_engine(own, math.inf).name == "onnxruntime"
 
 
 def test_torch_runs_what_is_not_worth_a_graph(cache: Path) -> None:

@@ -133,6 +133,18 @@ def test_a_killed_run_leaves_no_lists_and_continues_to_the_same_result(tmp_path:
         assert file.read_bytes() == (tmp_path / "whole" / file.name).read_bytes(), file.name
 
 
+@pytest.mark.parametrize("panel", [10, 16, 1000])
+def test_a_run_stopped_after_its_last_panel_does_not_mine_it_again(tmp_path: Path, panel: int) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == total:
+            raise KeyboardInterrupt
+
+    settings = {"top_captions": 20, "top_images": 9, "panel": panel, "block": 50, "save_seconds": 0.0}
+    with pytest.raises(KeyboardInterrupt):
+        mine_scores(InnerProduct(IMAGES, CAPTIONS), OWN, tmp_path / "m", progress=stop, **settings)
+    check(mine_scores(InnerProduct(IMAGES, CAPTIONS), OWN, tmp_path / "m", **settings), IMAGES @ CAPTIONS.T)
+
+
 def test_room_for_the_lists_is_reserved_before_the_first_score_is_mined(tmp_path: Path) -> None:
     seen: list[set[str]] = []
 

@@ -11,12 +11,14 @@ within a batch, at the CPU time of one thread, and with the same bits for any nu
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +38,8 @@ from vsekit.seals import KEY, check_files, read_sealed, sums_of, write_sealed
 
 #: Of numbers as large as the features' own; ReLU6 networks give 0 … 6.
 AGREEMENT = 1e-5
+#: Of maps for a tail to read: sums over several blocks, no mean over places, and kept at half precision, which is coarser.
+AGREEMENT_OF_MAPS = 1e-4
 #: Floating-point operations in all from which writing a graph, some 5 CPU-seconds, pays: 400 pictures of EfficientNet-lite0.
 WORTH = 3e11
 #: For fewer crops their work isn't even counted, which takes as long as one of them.
@@ -73,6 +77,10 @@ class ImageEngine(ABC):
         several = self.at_once > 1 and len(parts) > 1
         found = list(self._pool.map(self, parts)) if several else [self(part) for part in parts]
         return Sets(torch.cat([sets.vectors for sets in found]), torch.cat([sets.mask for sets in found]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without threads, for another process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_pool"}
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -117,8 +125,19 @@ class CompiledImages(ImageEngine):
     name = "onnxruntime"
 
     def __init__(self, path: Path) -> None:
-        self._session = start_session(path, 1, "It is written anew when the file is removed.")
+        self._path = path
+        self._start(path)
+
+    def _start(self, graph: Path | bytes) -> None:
+        self._session = start_session(graph, 1, "It is written anew when the file is removed.")
         self.at_once = threads.choose(threads.most())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The graph itself: another process may be on another machine."""
+        return {"graph": self._path.read_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._start(state["graph"])
 
     def __call__(self, crops: np.ndarray) -> Sets:
         vectors, mask = self._session.run(None, {"pixels": crops[:, None]})
@@ -147,8 +166,8 @@ def image_engine(encoder: ImageEncoder, crops: float, begun_with: str | None = N
 
 
 def _worth(reference: TorchImages, crops: float) -> bool:
-    if crops < FEW:
-        return False
+    if crops < FEW or math.isinf(crops):
+        return crops >= FEW
     from torch.utils.flop_counter import FlopCounterMode
 
     side = reference.encoder.pixels
@@ -189,7 +208,7 @@ def compiled(encoder: ImageEncoder) -> CompiledImages:
     write_graph(PixelGraph(encoder), example, ["vectors", "mask"], path, {"vsekit.fingerprint": path.stem})
     engine, wanted = CompiledImages(path), TorchImages(encoder)(crops).vectors
     apart = float((engine(crops).vectors - wanted).abs().max()) / max(1.0, float(wanted.abs().max()))
-    if not apart <= AGREEMENT:
+    if not apart <= (AGREEMENT if encoder.tail() is None else AGREEMENT_OF_MAPS):
         path.unlink()
         raise UserError(
             f"onnxruntime gives other features than torch for this encoder, by {apart:.1e}",

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 OLDEST = (1, 20)
 
 
-def start_session(path: Path, threads: int, remedy: str) -> InferenceSession:
-    """A graph ready to run, on `threads` cores that sleep while there is nothing to do.
+def start_session(graph: Path | bytes, threads: int, remedy: str) -> InferenceSession:
+    """A graph, a file or what is in it, ready to run on `threads` cores that sleep while there is nothing to do.
 
     remedy: what to do about a file that is no graph.
     """
@@ -24,11 +24,14 @@ def start_session(path: Path, threads: int, remedy: str) -> InferenceSession:
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 4
+    source = graph if isinstance(graph, bytes) else str(graph)
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common class
         raise UserError(
-            f"not a graph that onnxruntime can run: {str(error).splitlines()[0]}", file=path, remedy=remedy
+            f"not a graph that onnxruntime can run: {str(error).splitlines()[0]}",
+            file=None if isinstance(graph, bytes) else graph,
+            remedy=remedy,
         ) from None
 
 

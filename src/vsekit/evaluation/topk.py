@@ -80,6 +80,12 @@ class TopK:
         self.keys[:, : self.k] = np.sort(self.keys[:, : self.k], axis=1)[:, ::-1]
         return self.keys[:, : self.k]
 
+    def merge(self, keys: np.ndarray) -> None:
+        """Looks at what `best` gave for the same queries and other items, (n, any) packed."""
+        for start in range(0, self.n, 4096):
+            rows = np.arange(start, min(start + 4096, self.n))
+            self._cut(rows, keys[rows])
+
     def restore(self, keys: np.ndarray) -> None:
         """Continues from what `best` gave."""
         self.keys[:, : self.k] = keys

@@ -12,18 +12,20 @@ A kill at any moment costs the last few seconds: the same call goes on where emb
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from vsekit import threads
+from vsekit.bulk.ray import Ray
+from vsekit.bulk.work import Work
 from vsekit.data.pairs import Pairs, Picture
 from vsekit.errors import UserError, missing_extra
-from vsekit.export.runtime import Exported, is_exported, open_exported
+from vsekit.export.runtime import CONFIG, Exported, is_exported, open_exported
 from vsekit.features.fingerprints import identities_of
 from vsekit.features.writer import AGAIN, ResumableWriter
 from vsekit.files import atomic_path, fingerprint, write_npy, write_text
@@ -34,6 +36,8 @@ MARKER = "embed.json"
 SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp"))
 #: Items encoded at a time, and so the grain of going on.
 PICTURES, CAPTIONS = 8, 256
+#: In a block of work for others: some seconds of it, and what is lost with a worker.
+BATCHES = 8
 
 #: Rows, and the reason by id of those that stay zero.
 Encoded: TypeAlias = tuple[np.ndarray, dict[str, str]]
@@ -64,6 +68,7 @@ def embed(
     *,
     parquet: bool = False,
     skip_broken: bool = False,
+    engine: Ray | None = None,
     progress: Progress = QUIET,
 ) -> dict[str, Any]:
     """Embeds a collection into the folder `out`, or goes on with it, or finds it finished. Gives embed.json.
@@ -72,7 +77,10 @@ def embed(
         model: what `open_model` gave.
         parquet: also write Parquet files.
         skip_broken: leave zeros for pictures that can't be read, and name them in embed.json, instead of raising UserError.
+        engine: spreads the work over the workers of Ray; the files are the same.
     """
+    if engine is not None:
+        engine.ready()
     out = Path(out)
     ids, caption_ids = [picture.id for picture in pairs.pictures], caption_names(pairs)
     if any("\n" in name for name in ids):
@@ -97,15 +105,10 @@ def embed(
             sides = {"images": len(ids), "captions": len(texts)}
             writer.reserve({side: (np.float32, (count, model.dim)) for side, count in sides.items()})
 
-        def of_pictures(start: int, stop: int) -> Encoded:
-            return _of_pictures(model, pairs, slice(start, stop), skip_broken)
-
-        def of_texts(start: int, stop: int) -> Encoded:
-            return model.encode_texts(texts[start:stop]), {}
-
         if header["images"]["done"] < len(ids):
-            _fill(writer, header, "images", PICTURES, of_pictures, _ready(model, len(ids)), progress)
-        _fill(writer, header, "captions", CAPTIONS, of_texts, 1, progress)
+            at_once = _ready(model, len(ids))
+            _fill(writer, header, _Side("images", model, pairs, header, skip_broken), at_once, engine, progress)
+        _fill(writer, header, _Side("captions", model, pairs, header), 1, engine, progress)
         writer.mark(header, finished=True)
     if parquet:
         _write_parquet(out / "images.parquet", {"id": ids}, out / "images.npy")
@@ -136,32 +139,74 @@ def _ready(model: Any, pictures: int) -> int:
     return threads.choose(threads.most()) if isinstance(model, Exported) else model.get_ready(pictures)
 
 
+class _Batch(NamedTuple):
+    """Rows from `start` on, and the reason by id of those that stay zero."""
+
+    start: int
+    rows: np.ndarray
+    broken: dict[str, str]
+
+
+class _Side(Work):
+    """The batches of pictures or captions that are still to be made. A block is `BATCHES` of them."""
+
+    def __init__(self, name: str, model: Any, pairs: Pairs, header: dict[str, Any], skip_broken: bool = False) -> None:
+        self.name, self.model, self.pairs, self.skip_broken = name, model, pairs, skip_broken
+        self.first, self.count = header[name]["done"], header[name]["count"]
+        self.size = PICTURES if name == "images" else CAPTIONS
+
+    def batch(self, start: int) -> _Batch:
+        some = slice(start, min(start + self.size, self.count))
+        if self.name == "images":
+            return _Batch(start, *_of_pictures(self.model, self.pairs, some, self.skip_broken))
+        return _Batch(start, self.model.encode_texts([caption.text for caption in self.pairs.captions[some]]), {})
+
+    def here(self, at_once: int) -> Iterator[_Batch]:
+        """All batches, some at once."""
+        starts = range(self.first, self.count, self.size)
+        waiting: deque[Future[_Batch]] = deque()
+        ahead = iter(starts)
+        with threads.pool(at_once) as pool:
+            for _ in starts:
+                waiting.extend(pool.submit(self.batch, at) for at in islice(ahead, 2 * at_once - len(waiting)))
+                yield waiting.popleft().result()
+
+    @property
+    def blocks(self) -> range:
+        return range(-(-(self.count - self.first) // (BATCHES * self.size)))
+
+    def __call__(self, block: int) -> list[_Batch]:
+        return [self.batch(start) for start in self._rows_of(block)[:: self.size]]
+
+    def paths(self, block: int) -> list[Path]:
+        found = [self.model.folder / CONFIG] if isinstance(self.model, Exported) else []
+        pictures = self.pairs.pictures if self.name == "images" and not _reads_features(self.model) else []
+        some = (pictures[row].path for row in self._rows_of(block)) if pictures else ()
+        return [*found, *(path for path in some if path is not None)]
+
+    def _rows_of(self, block: int) -> range:
+        start = self.first + block * BATCHES * self.size
+        return range(start, min(start + BATCHES * self.size, self.count))
+
+
 def _fill(
     writer: ResumableWriter,
     header: dict[str, Any],
-    side: str,
-    size: int,
-    encode: Callable[[int, int], Encoded],
+    side: _Side,
     at_once: int,
+    engine: Ray | None,
     progress: Progress,
 ) -> None:
     """Writes the rows that are missing."""
-    count = header[side]["count"]
-    starts = range(header[side]["done"], count, size)
-    with progress.bar(side.capitalize(), side) as bar, threads.pool(at_once) as pool:
-        waiting: deque[Future[Encoded]] = deque()
-        ahead = iter(starts)
-        for start in starts:
-            waiting.extend(
-                pool.submit(encode, at, min(at + size, count)) for at in islice(ahead, 2 * at_once - len(waiting))
-            )
-            rows, broken = waiting.popleft().result()
-            writer.write(side, start, np.asarray(rows, np.float32))
+    batches = side.here(at_once) if engine is None else chain.from_iterable(engine.map(side, side.blocks))
+    with progress.bar(side.name.capitalize(), side.name) as bar:
+        for start, rows, broken in batches:
+            writer.write(side.name, start, np.asarray(rows, np.float32))
             header["broken"] |= broken
-            header[side]["done"] = start + len(rows)
+            header[side.name]["done"] = start + len(rows)
             if writer.due:
                 writer.mark(header)
-            bar.update(start + len(rows), count)
+            bar.update(start + len(rows), side.count)
 
 
 def _of_pictures(model: Any, pairs: Pairs, some: slice, skip_broken: bool) -> Encoded:
@@ -182,16 +227,19 @@ def _of_pictures(model: Any, pairs: Pairs, some: slice, skip_broken: bool) -> En
 
 def _given(model: Any, picture: Picture, pairs: Pairs) -> Any:
     """What the model reads: the picture, or its features."""
-    reads_features = (
-        model.config["image"]["reads"] == "features" if isinstance(model, Exported) else model.feature_dim is not None
-    )
-    if reads_features:
+    if _reads_features(model):
         if pairs.features is None or picture.row is None:
             raise UserError(
                 "this model reads features, and the collection has none", file=pairs.root, remedy="Give --features DIR."
             )
         return np.asarray(pairs.features[picture.row], np.float32)
     return picture
+
+
+def _reads_features(model: Any) -> bool:
+    if isinstance(model, Exported):
+        return model.config["image"]["reads"] == "features"
+    return model.feature_dim is not None
 
 
 def _write_parquet(path: Path, columns: dict[str, Sequence[str]], vectors: Path) -> None:

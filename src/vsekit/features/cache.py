@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,8 +37,11 @@ def stored_features(
     crops: of a random view, how many are kept of each picture.
     keep_views: of a fixed view, keep its crops apart instead of averaging them.
 
+    Maps for a tail to read, which are large, are kept at half precision.
+
     Also the pictures that can't be read, with the reason; without `keep_broken` they are an error.
     """
+    dtype: Literal["float16", "float32"] = "float32" if encoder.tail() is None else "float16"
     name = fingerprint(
         spec,
         weights_fingerprint(encoder),
@@ -56,6 +59,7 @@ def stored_features(
             pairs.pictures,
             view,
             folder,
+            dtype=dtype,
             crops=crops,
             keep_views=keep_views,
             skip_broken=keep_broken,

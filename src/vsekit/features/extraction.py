@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from vsekit import threads
+from vsekit.bulk.ray import Ray
+from vsekit.bulk.work import Work
 from vsekit.data.pairs import Picture
 from vsekit.data.pictures import Loaded, PictureLoader
 from vsekit.data.views import ViewSettings
@@ -32,6 +35,9 @@ from vsekit.files import fingerprint, write_npy, write_text
 
 if TYPE_CHECKING:
     from vsekit.encoders.base import ImageEncoder
+
+#: In a block of work for others: some seconds of it, and what is lost with a worker.
+BATCHES = 8
 
 
 def extract(
@@ -47,6 +53,7 @@ def extract(
     keep_views: bool = False,
     seed: int = 0,
     skip_broken: bool = False,
+    engine: Ray | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> FeatureStore:
     """Extracts the features of `pictures` into the folder `out`, or goes on with it, or finds it finished.
@@ -57,6 +64,7 @@ def extract(
         crops: RC only: how many random crops of each picture to keep, to draw from when training.
         keep_views: keep the crops of a fixed view (10C, or 1C with its mirror image) apart instead of averaging them.
         skip_broken: finish without the pictures that cannot be read, instead of raising UserError with all of them.
+        engine: spreads the work over the workers of Ray; the files are the same.
         progress: called with the rows done and their number.
     """
     out = Path(out)
@@ -89,7 +97,7 @@ def extract(
             write_npy(out / "identities.npy", identities)
             header = {"fingerprint": fingerprint(made_by), **made_by, "batch_size": batch_size}
             header |= {"axes": None, "rows": 0, "broken": {}, "done": False}
-        _fill(encoder, pictures, view, writer, header, progress)
+        _fill(encoder, pictures, view, writer, header, engine, progress)
         if not header["done"] and (skip_broken or not header["broken"]):
             header["done"] = True
             writer.mark(header, finished=True)
@@ -109,6 +117,7 @@ def _fill(
     view: ViewSettings,
     writer: ResumableWriter,
     header: dict[str, Any],
+    engine: Ray | None,
     progress: Callable[[int, int], None] | None,
 ) -> None:
     """Writes the rows from `header["rows"]` on, and moves that marker once they are safely on the disk."""
@@ -116,14 +125,12 @@ def _fill(
     if header["rows"] == total:
         return
     apart = ["crop"] if header["crops"] > 1 else ["view"] if header.get("keep_views") else []
-    loader = PictureLoader(pictures, view, broken="replace", crops=header["crops"])
     with evaluating(encoder):
-        for start, shown, rows in _encoded(_engine(encoder, header, total * view.count), loader, header, bool(apart)):
-            for b in np.flatnonzero(shown != np.arange(start, start + len(shown))):
-                id_ = pictures[start + int(b)].id
-                header["broken"][id_] = loader.broken[id_]
-                for array in rows.values():
-                    array[b] = 0
+        work = _Encoding(_engine(encoder, header, total * view.count), pictures, view, header, bool(apart))
+        for start, rows, broken in (
+            work.here() if engine is None else chain.from_iterable(engine.map(work, work.blocks))
+        ):
+            header["broken"] |= broken
             if header["axes"] is None:
                 writer.reserve({name: (array.dtype, (total, *array.shape[1:])) for name, array in rows.items()})
                 middle = {4: [*apart, "place"], 3: apart or ["place"], 2: []}
@@ -131,7 +138,7 @@ def _fill(
             for name, array in rows.items():
                 if name != "contents" or writer.has(name):  # one that an earlier version began has none
                     writer.write(name, start, array)
-            header["rows"] = start + len(shown)
+            header["rows"] = start + len(rows["features"])
             if header["rows"] == total or writer.due:
                 writer.mark(header)
             if progress is not None:
@@ -148,35 +155,80 @@ def _engine(encoder: ImageEncoder, header: dict[str, Any], crops: int) -> ImageE
     return engine
 
 
-def _encoded(
-    engine: ImageEngine, loader: PictureLoader, header: dict[str, Any], keep_crops: bool
-) -> Iterator[tuple[int, np.ndarray, dict[str, np.ndarray]]]:
-    """Batch by batch: the row it starts at, the pictures shown, and the rows of each array.
+class _Batch(NamedTuple):
+    """The row it starts at, the rows of each array, and the reason by id of those that are zero."""
 
-    Some threads decode, and as many encode as the engine has use for; each works on a batch of its own.
-    """
-    # A row's last bits can depend on the batch it was computed in: after a kill, the batches must be the same.
-    size, total, readers = header["batch_size"], len(loader.pictures), threads.most()
+    start: int
+    rows: dict[str, np.ndarray]
+    broken: dict[str, str]
 
-    def read(start: int) -> Loaded:
-        batch = np.arange(start, min(start + size, total))
-        return loader.read(batch, np.random.default_rng([header["seed"], start]))
 
-    def encode(start: int, loading: Future[Loaded]) -> tuple[int, np.ndarray, dict[str, np.ndarray]]:
-        pixels, shown = loading.result()
-        rows = _rows(engine, pixels, size, keep_crops)
-        rows["features"] = rows["features"].astype(header["dtype"], copy=False)
-        rows["contents"] = contents_of(loader.pictures[start : start + len(shown)])
-        return start, shown, rows
+class _Encoding(Work):
+    """The batches of an extraction that are still to be made. A block is `BATCHES` of them."""
 
-    with threads.pool(readers) as reading, threads.pool(engine.at_once) as encoding:
-        waiting: deque[Future[tuple[int, np.ndarray, dict[str, np.ndarray]]]] = deque()
-        for start in range(header["rows"], total, size):
-            waiting.append(encoding.submit(encode, start, reading.submit(read, start)))
-            if len(waiting) > readers + engine.at_once:
+    def __init__(
+        self,
+        engine: ImageEngine,
+        pictures: Sequence[Picture],
+        view: ViewSettings,
+        header: dict[str, Any],
+        keep_crops: bool,
+    ) -> None:
+        self.engine, self.pictures, self.view, self.keep_crops = engine, pictures, view, keep_crops
+        # A row's last bits can depend on the batch it was computed in: after a kill, the batches must be the same.
+        self.first, self.size = header["rows"], header["batch_size"]
+        self.gpus = int(isinstance(engine, TorchImages) and engine.device.type == "cuda")
+        self.crops, self.seed, self.dtype = header["crops"], header["seed"], header["dtype"]
+
+    @cached_property
+    def loader(self) -> PictureLoader:
+        return PictureLoader(self.pictures, self.view, broken="replace", crops=self.crops)
+
+    def read(self, start: int) -> Loaded:
+        batch = np.arange(start, min(start + self.size, len(self.pictures)))
+        return self.loader.read(batch, np.random.default_rng([self.seed, start]))
+
+    def encode(self, start: int, loaded: Loaded) -> _Batch:
+        pixels, shown = loaded
+        rows = _rows(self.engine, pixels, self.size, self.keep_crops)
+        rows["features"] = rows["features"].astype(self.dtype, copy=False)
+        rows["contents"] = contents_of(self.pictures[start : start + len(shown)])
+        broken = {}
+        for b in np.flatnonzero(shown != np.arange(start, start + len(shown))):
+            id_ = self.pictures[start + int(b)].id
+            broken[id_] = self.loader.broken[id_]
+            for array in rows.values():
+                array[b] = 0
+        return _Batch(start, rows, broken)
+
+    def here(self) -> Iterator[_Batch]:
+        """All batches: some threads decode, and as many encode as the engine has use for; each works on a batch of its own."""
+        readers = threads.most()
+        with threads.pool(readers) as reading, threads.pool(self.engine.at_once) as encoding:
+            waiting: deque[Future[_Batch]] = deque()
+            for start in range(self.first, len(self.pictures), self.size):
+                loading = reading.submit(self.read, start)
+                waiting.append(
+                    encoding.submit(lambda start, loading: self.encode(start, loading.result()), start, loading)
+                )
+                if len(waiting) > readers + self.engine.at_once:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+
+    @property
+    def blocks(self) -> range:
+        return range(-(-(len(self.pictures) - self.first) // (BATCHES * self.size)))
+
+    def __call__(self, block: int) -> list[_Batch]:
+        return [self.encode(start, self.read(start)) for start in self._rows_of(block)[:: self.size]]
+
+    def paths(self, block: int) -> list[Path]:
+        return [path for path in (self.pictures[row].path for row in self._rows_of(block)) if path is not None]
+
+    def _rows_of(self, block: int) -> range:
+        start = self.first + block * BATCHES * self.size
+        return range(start, min(start + BATCHES * self.size, len(self.pictures)))
 
 
 def _rows(engine: ImageEngine, pixels: Tensor, size: int, keep_crops: bool) -> dict[str, np.ndarray]:

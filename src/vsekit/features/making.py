@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from vsekit.bulk.ray import Ray
 from vsekit.data.pairs import Pairs
 from vsekit.data.views import view_settings
 from vsekit.encoders.image import encoder_settings
@@ -39,6 +40,7 @@ def picture_features(
     dtype: str = "float32",
     batch_size: int = 8,
     skip_broken: bool = False,
+    engine: Ray | None = None,
     progress: Progress = QUIET,
 ) -> FeatureStore:
     """Features of a collection's pictures, for `vsekit.read(…, features=out)`; the same call goes on with what was stopped.
@@ -52,13 +54,15 @@ def picture_features(
         sets: changes of its settings, key=value.
         view: 1C, 10C or RC, see `vsekit.data.views`.
         resize: the side that pictures are resized to; by default 8/7 of the encoder's pixels.
-        crops, keep_views, batch_size, skip_broken: see `vsekit.features.extraction.extract`.
+        crops, keep_views, batch_size, skip_broken, engine: see `vsekit.features.extraction.extract`.
         dtype: float32, or float16 for half the size.
     """
     if dtype not in DTYPES:
         raise UserError(f"no dtype '{dtype}'{nearest(dtype, DTYPES)}", field="--dtype", remedy=f"{' or '.join(DTYPES)}")
     with trusting():  # a person named it
         settings = encoder_settings(apply_sets({"kind": encoder}, sets))
+    if engine is not None:
+        engine.ready()
     torch.manual_seed(0)  # an encoder that starts at random is the same one when this is repeated
     built = settings.build()
     seen = view_settings({"kind": view, "pixels": built.pixels, "resize": resize or built.pixels * 8 // 7})
@@ -77,6 +81,7 @@ def picture_features(
             crops=crops,
             keep_views=keep_views,
             skip_broken=skip_broken,
+            engine=engine,
             progress=bar,
         )
 

@@ -16,14 +16,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from vsekit import files
+from vsekit.bulk.ray import Ray
+from vsekit.bulk.work import Work
 from vsekit.errors import UserError
 from vsekit.evaluation.positives import Positives, Relation
 from vsekit.evaluation.scorers import Scorer, scorer
@@ -35,6 +38,8 @@ from vsekit.seals import CHECKED, KEY, check_files, read_sealed, sums_of, write_
 ARRAYS = ("captions", "images", "caption_scores", "image_scores", "positive_scores")
 REPAIR = "Remove the folder, and mine again: vse mine"
 PANEL, BLOCK = 1024, 2048
+#: In a block of work for others: each sends its best images of every caption.
+PANELS = 4
 SAMPLE = 64  # negatives remembered of each block, for the distribution
 LAYOUT = 2  # of an unfinished folder; that of another version is begun anew
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -116,12 +121,17 @@ def mine_scores(
     top_images: int = 60,
     fingerprint: Any = None,
     resume: bool = True,
+    engine: Ray | None = None,
     progress: Update | None = None,
     panel: int = PANEL,
     block: int = BLOCK,
     save_seconds: float = 20.0,
 ) -> MiningResult:
-    """Mines any scorer (also an `Average` of models). `own`: the captions that belong to each image."""
+    """Mines any scorer (also an `Average` of models).
+
+    own: the captions that belong to each image.
+    engine: spreads panels over the workers of Ray; the files are the same.
+    """
     out = Path(out)
     n, m = scores.n_images, scores.n_captions
     _check_lengths(own, n, m, top_captions, top_images)
@@ -149,14 +159,13 @@ def mine_scores(
         shutil.rmtree(partial, ignore_errors=True)
     with ResumableWriter(partial, "started.json", {**info, "layout": LAYOUT}, seconds=save_seconds) as writer:
         work = _Work(writer, info, len(own.items), -(-n // panel), -(-m // block))
-        for start in range(work.done, n, panel):
-            rows = slice(start, min(start + panel, n))
-            _mine_panel(scores, own, rows, start // panel, block, work)
-            work.done = rows.stop
+        panels = _Panels(scores, own, info, panel, block, -(-work.done // panel))  # the last panel may be short
+        for mined, images in panels.here(work.best_images) if engine is None else engine.map(panels, panels.blocks):
+            work.take(mined, images)
             if writer.due:
                 work.mark()
             if progress is not None:
-                progress(rows.stop, n)
+                progress(work.done, n)
         work.finish()
     old = out.with_name(out.name + ".old")
     shutil.rmtree(old, ignore_errors=True)
@@ -188,33 +197,66 @@ def _check_lengths(own: Relation, n: int, m: int, top_captions: int, top_images:
             )
 
 
-def _mine_panel(scores: Scorer, own: Relation, rows: slice, panel: int, block: int, work: _Work) -> None:
-    best = TopK(rows.stop - rows.start, work.info["top_captions"])
-    first_pair = own.starts[rows.start]
-    pairs = np.arange(first_pair, own.starts[rows.stop])
-    positive_scores = np.empty(len(pairs), np.float32)
-    sample = np.empty((1, -(-scores.n_captions // block), SAMPLE), np.float32)
-    pairs = pairs[np.argsort(own.items[pairs], kind="stable")]
-    for number, start in enumerate(range(0, scores.n_captions, block)):
-        columns = slice(start, min(start + block, scores.n_captions))
-        tensor = scores.block(rows, columns)
-        if not torch.isfinite(tensor.sum()):
-            raise UserError("the scores contain NaN or infinity", remedy="Look for them in the embeddings.")
-        matrix = tensor.cpu().numpy()
-        first, last = np.searchsorted(own.items[pairs], [columns.start, columns.stop])
-        here = pairs[first:last]
-        place = own.queries[here] - rows.start, own.items[here] - columns.start
-        positive_scores[here - first_pair] = matrix[place]
-        matrix[place] = -np.inf
-        spread = np.arange(SAMPLE) * 7919 % matrix.size
-        sample[0, number] = matrix[np.divmod(spread, matrix.shape[1])]
-        best.update(slice(0, best.n), matrix, np.arange(columns.start, columns.stop))
-        work.best_images.update(columns, matrix.T, np.arange(rows.start, rows.stop))
-    caption_scores, captions = unpack(best.best())
-    work.writer.write("caption_scores", rows.start, caption_scores)
-    work.writer.write("captions", rows.start, captions)
-    work.writer.write("positive_scores", int(first_pair), positive_scores)
-    work.writer.write("sample", panel, sample)
+class _Mined(NamedTuple):
+    """What a panel gives for its images, `rows`."""
+
+    number: int
+    rows: slice
+    captions: np.ndarray
+    caption_scores: np.ndarray
+    first_pair: int
+    positive_scores: np.ndarray
+    sample: np.ndarray
+
+
+class _Panels(Work):
+    """The panels from `first` on. A block is `PANELS` of them, with its own best images of every caption, (m, k) packed."""
+
+    def __init__(self, scores: Scorer, own: Relation, info: dict[str, Any], panel: int, block: int, first: int) -> None:
+        self.scores, self.own, self.info, self.panel, self.block, self.first = scores, own, info, panel, block, first
+        self.count = -(-scores.n_images // panel)
+
+    def mine(self, number: int, best_images: TopK) -> _Mined:
+        """One panel; what it has for captions goes into `best_images`."""
+        scores, own, block = self.scores, self.own, self.block
+        rows = slice(number * self.panel, min((number + 1) * self.panel, scores.n_images))
+        best = TopK(rows.stop - rows.start, self.info["top_captions"])
+        first_pair = int(own.starts[rows.start])
+        pairs = np.arange(first_pair, own.starts[rows.stop])
+        positive_scores = np.empty(len(pairs), np.float32)
+        sample = np.empty((1, -(-scores.n_captions // block), SAMPLE), np.float32)
+        pairs = pairs[np.argsort(own.items[pairs], kind="stable")]
+        for place, start in enumerate(range(0, scores.n_captions, block)):
+            columns = slice(start, min(start + block, scores.n_captions))
+            tensor = scores.block(rows, columns)
+            if not torch.isfinite(tensor.sum()):
+                raise UserError("the scores contain NaN or infinity", remedy="Look for them in the embeddings.")
+            matrix = tensor.cpu().numpy()
+            first, last = np.searchsorted(own.items[pairs], [columns.start, columns.stop])
+            here = pairs[first:last]
+            positive = own.queries[here] - rows.start, own.items[here] - columns.start
+            positive_scores[here - first_pair] = matrix[positive]
+            matrix[positive] = -np.inf
+            spread = np.arange(SAMPLE) * 7919 % matrix.size
+            sample[0, place] = matrix[np.divmod(spread, matrix.shape[1])]
+            best.update(slice(0, best.n), matrix, np.arange(columns.start, columns.stop))
+            best_images.update(columns, matrix.T, np.arange(rows.start, rows.stop))
+        caption_scores, captions = unpack(best.best())
+        return _Mined(number, rows, captions, caption_scores, first_pair, positive_scores, sample)
+
+    def here(self, best_images: TopK) -> Iterator[tuple[list[_Mined], None]]:
+        for number in range(self.first, self.count):
+            yield [self.mine(number, best_images)], None
+
+    @property
+    def blocks(self) -> range:
+        return range(-(-(self.count - self.first) // PANELS))
+
+    def __call__(self, block: int) -> tuple[list[_Mined], np.ndarray]:
+        begin = self.first + block * PANELS
+        best = TopK(self.scores.n_captions, self.info["top_images"])
+        mined = [self.mine(number, best) for number in range(begin, min(begin + PANELS, self.count))]
+        return mined, best.best()[:, : mined[-1].rows.stop - mined[0].rows.start].copy()
 
 
 class _Work:
@@ -239,6 +281,17 @@ class _Work:
                 "sample": (np.float32, (panels, blocks, SAMPLE)),
             }
         )
+
+    def take(self, mined: list[_Mined], images: np.ndarray | None) -> None:
+        """Writes what panels gave. images: their best for captions, where those have not been looked at."""
+        for one in mined:
+            self.writer.write("caption_scores", one.rows.start, one.caption_scores)
+            self.writer.write("captions", one.rows.start, one.captions)
+            self.writer.write("positive_scores", one.first_pair, one.positive_scores)
+            self.writer.write("sample", one.number, one.sample)
+        if images is not None:
+            self.best_images.merge(images)
+        self.done = mined[-1].rows.stop
 
     def mark(self) -> None:
         self.writer.mark({**self.info, "layout": LAYOUT, "done": self.done}, self.best_images.best())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vsekit.bulk.ray import Ray
 from vsekit.evaluation.meeting import Meeting, Source
 from vsekit.evaluation.positives import Positives
 from vsekit.mining.false_negatives import FalseNegatives, flag_false_negatives, near_duplicates
@@ -33,7 +34,13 @@ class Mined:
 
 
 def mine_met(
-    met: Meeting, out: Path | str, *, top_captions: int = 300, top_images: int = 60, progress: Progress = QUIET
+    met: Meeting,
+    out: Path | str,
+    *,
+    top_captions: int = 300,
+    top_images: int = 60,
+    engine: Ray | None = None,
+    progress: Progress = QUIET,
 ) -> MiningResult:
     """Mines what was met; own groups left out."""
     with progress.bar("Mining", "images") as bar:
@@ -44,6 +51,7 @@ def mine_met(
             top_captions=top_captions,
             top_images=top_images,
             fingerprint=met.named_by(),
+            engine=engine,
             progress=bar,
         )
 
@@ -55,12 +63,19 @@ def mine_source(
     top_captions: int = 300,
     top_images: int = 60,
     margin: float = 0.05,
+    engine: Ray | None = None,
     progress: Progress = QUIET,
 ) -> Mined:
-    """Mines runs on data or embeddings, without querybanks: their queries are the very captions and pictures ranked."""
+    """Mines runs on data or embeddings, without querybanks: their queries are the very captions and pictures ranked.
+
+    engine: spreads the mining over the workers of Ray; what is not embedded yet is embedded here.
+    """
+    if engine is not None:
+        engine.ready()
     source.check("full")
     met = source.meet(plain=True, progress=progress)
-    lists = mine_met(met, out, top_captions=top_captions, top_images=top_images, progress=progress)
+    lengths = {"top_captions": top_captions, "top_images": top_images}
+    lists = mine_met(met, out, **lengths, engine=engine, progress=progress)
     doubles = None if met.vectors is None else near_duplicates(met.vectors)
     flagged = flag_false_negatives(lists, *met.groups, margin=margin, texts=met.texts, same_pictures=doubles)
     return Mined(lists, flagged, margin)
