@@ -4,9 +4,58 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from tests.models.conftest import VIEW, WORDS, settings
 from torch import Tensor
 
-from vsekit.training.step import Offline, OfflineBatch
+from vsekit.encoders.base import Tokens
+from vsekit.losses.base import Loss, LossInputs
+from vsekit.models.model import VSE
+from vsekit.training.step import Batch, Offline, OfflineBatch, Step
+
+
+class Seen(Loss):
+    def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Any]]:
+        self.inputs = inputs
+        return (inputs.scores / 0.05).log_softmax(1).diagonal().mean().neg(), {}
+
+
+def test_with_mixed_precision_towers_compute_in_16_bits_and_scores_in_32() -> None:
+    torch.manual_seed(0)
+    step = Step(VSE(settings(image={"normalise": False}), WORDS, VIEW).eval(), Seen())
+    batch = Batch(
+        torch.randn(3, 3, 16, 16),
+        Tokens(torch.tensor([[1, 4], [1, 5], [2, 4]]), torch.tensor([2, 2, 2])),
+        torch.arange(3),
+        0.0,
+    )
+    exact, _ = step(batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _ = step(batch)
+    seen = step.loss.inputs
+    assert loss.dtype == seen.scores.dtype == seen.images.dtype == torch.float32
+    assert torch.equal(seen.images, seen.images.bfloat16().float())
+    torch.testing.assert_close(seen.scores, step.model.similarity(seen.images, seen.captions))
+    assert 0 < abs(loss.item() - exact.item()) < 0.05 * exact.item()
+
+
+class AsksForMore(Loss):
+    def forward(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Any]]:
+        assert inputs.offline is not None
+        return inputs.offline.partners.sum() + inputs.offline.both.sum(), {}
+
+
+def test_what_a_loss_asks_towers_for_is_embedded_in_16_bits_too_and_given_in_32() -> None:
+    torch.manual_seed(0)
+    step = Step(VSE(settings(), WORDS, VIEW).eval(), AsksForMore())
+    pictures = torch.randn(3, 3, 16, 16)
+    tokens = Tokens(torch.tensor([[1, 4], [1, 5], [2, 4]]), torch.tensor([2, 2, 2]))
+    exact, _ = step(Batch(pictures, tokens, torch.arange(3), 0.0, OfflineBatch(pictures, pictures, tokens, tokens)))
+    half = pictures.bfloat16()  # as Fabric hands them over
+    batch = Batch(half, tokens, torch.arange(3), 0.0, OfflineBatch(half, half, tokens, tokens))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _ = step(batch)
+    assert loss.dtype == torch.float32
+    assert 0 < abs(loss.item() - exact.item()) < 0.05 * 6
 
 
 class Recorder:

@@ -61,7 +61,7 @@ def test_another_collection_is_named_by_rank(recipe: Path, collection: Path, tmp
 @pytest.mark.slow
 def test_another_version_of_the_code_is_named_by_rank(recipe: Path, collection: Path, tmp_path: Path) -> None:
     given = arguments(recipe, collection, tmp_path / "run")
-    commands = [program(given), program(given, 'world._code = lambda: "0123"')]
+    commands = [program(given), program(given, 'world.code = lambda: "0123"')]
     both_say(ends(start(commands)), "rank 1 differs from rank 0 in code: '0123'", "the same vsekit")
 
 

@@ -104,6 +104,16 @@ class Clean:
         return folder / SKIPPED
 
 
+def read_skipped(folder: Path) -> list[SetAside]:
+    """What a skipped.csv lists; nothing where there is none."""
+    try:
+        rows = list(csv.DictReader(io.StringIO((folder / SKIPPED).read_text(encoding="utf-8"))))
+    except FileNotFoundError:
+        return []
+    places = [Place(row["file"], int(row["line"]) if row["line"] else None, row["field"] or None) for row in rows]
+    return [SetAside(Problem(row["reason"], row["what"], at), row["done"]) for row, at in zip(rows, places)]  # type: ignore[arg-type]
+
+
 def read_clean(
     path: Path | str,
     *,

@@ -103,7 +103,11 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: Path) -> Vocabulary:
-        path = Path(folder) / "vocab.json"
+        """Reads the `vocab.json` of a folder."""
+        return cls.read(Path(folder) / "vocab.json")
+
+    @classmethod
+    def read(cls, path: Path) -> Vocabulary:
         try:
             words = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:

@@ -156,6 +156,11 @@ class LossPart(Part):
         """k, where it wants groups clustered into so many pseudo-categories (`LossContext.group_classes`)."""
         return next((loss.categories for loss in self.inner if loss.categories), None)
 
+    @property
+    def counts_groups(self) -> bool:
+        """Whether it must know how many groups there are (`LossContext.n_groups`), which of a stream nobody does."""
+        return any(loss.counts_groups for loss in self.inner)
+
     def build(self, context: LossContext) -> Loss:
         raise NotImplementedError
 

@@ -148,6 +148,10 @@ class InstanceSettings(LossPart):
     def categories(self) -> int | None:
         return self.pseudo_classes
 
+    @property
+    def counts_groups(self) -> bool:
+        return True
+
     def build(self, context: LossContext) -> Instance:
         if self.pseudo_classes is None:
             return Instance(self, context.n_groups, context.dim, shards=context.shards)

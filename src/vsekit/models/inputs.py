@@ -21,6 +21,7 @@ from vsekit.engines.images import ImageEngine, TorchImages, image_engine
 from vsekit.errors import UserError
 from vsekit.features.cache import stored_features
 from vsekit.models.model import VSE
+from vsekit.models.tower import mean_of_maps
 from vsekit.parts import Sets
 from vsekit.progress import QUIET, Progress
 
@@ -181,6 +182,8 @@ def image_inputs(
         _refuse_other_features(encoder, pairs, frozen)
         return FeatureInputs(pairs, encoder.dim, training=training, keep_views=apart)
     if frozen and (view.deterministic or crops) and (training or encoder.weights_from):
+        if model.image.tail is not None and view.deterministic and view.count > 1 and not apart:
+            raise mean_of_maps()
         spec = model.settings.image.encoder.model_dump(mode="json")
         stored, broken = stored_features(
             encoder, spec, pairs, view, progress, crops=crops or 1, keep_views=apart, keep_broken=training

@@ -17,14 +17,14 @@ def write_card(folder: Path, settings: RunSettings, data: Collection, best: dict
     model = settings.model
     i2t, t2i = best["i2t"], best["t2i"]
     losses = ", then ".join(f"{stage.loss.kind} ({name})" for name, stage in settings.stages.items())
-    bank = "\n- a querybank, with which `vse evaluate` corrects scores for hubs; the figures below are without it"
+    bank = "\n- a querybank, with which `vse evaluate` and `vse search` correct scores for hubs; the figures below are without it"
     card = f"""# A vsekit model
 
 Embeds pictures and sentences in one space of {model.dim} dimensions.
 
 - image encoder: {model.image.encoder.kind}; text encoder: {model.text.encoder.kind}; similarity: {model.similarity.kind}
 - loss: {losses}
-- trained on {len(data.train.pictures)} pictures with {len(data.train.captions)} captions of `{data.train.root.name}`
+- trained on {data.about}
 - made by vsekit {__version__}, seed {settings.seed}{bank if settings.querybank else ""}
 
 ## On the validation split ({len(data.val.pictures)} pictures, {len(data.val.captions)} captions)

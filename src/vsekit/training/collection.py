@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,12 +18,17 @@ from vsekit.mining.sampler import OfflineSampler
 from vsekit.models.inputs import ImageInputs, image_inputs
 from vsekit.models.model import VSE
 from vsekit.progress import Progress
+from vsekit.training.epoch import Epoch, InMemory
 from vsekit.training.global_batch import share
 from vsekit.training.settings import RunSettings, StageSettings
 from vsekit.training.step import Batch, OfflineBatch
 from vsekit.training.teacher import Teacher
 from vsekit.training.validation import validated
+from vsekit.training.where import Where
 from vsekit.training.world import World
+
+if TYPE_CHECKING:
+    from vsekit.training.stage import Stage
 
 #: How often offline negatives are drawn again when one of their pictures can't be read.
 REDRAWS = 10
@@ -75,27 +80,41 @@ class Collection:
         )
         val = image_inputs(model, self.val, data.eval_view, frozen=frozen, progress=self.progress)
         self.read_from.append(train)
-        self.train_texts, self.val_texts = self._texts(model, stage)
+        self.train_texts = self._texts(model, stage, self.train_tokens, data.train + "+restval" * data.restval)
+        self.val_texts = self._texts(model, stage, self.val_tokens, data.val)
         return train, val
 
-    def _texts(self, model: VSE, stage: StageSettings) -> tuple[Ragged | TextStates, Ragged | TextStates]:
+    def _texts(self, model: VSE, stage: StageSettings, tokens: Ragged, split: str) -> Ragged | TextStates:
         """Tokens; or, where a frozen encoder reads the same tokens in every epoch, what it makes of them."""
         changing = "text.encoder" not in stage.freeze or stage.augment.words or model.caption_branch is not None
         if changing or not model.text.encoder.state_a_token:
-            return self.train_tokens, self.val_tokens
-        folder, data = self.text_features, self.settings.data
-        splits = (self.train_tokens, data.train + "+restval" * data.restval), (self.val_tokens, data.val)
-        train, val = (
-            stored_texts(
-                model.text.encoder,
-                tokens,
-                self.progress,
-                folder and folder / name,
-                with_tokens=model.text.words is not None,
-            )
-            for tokens, name in splits
-        )
-        return train, val
+            return tokens
+        folder = self.text_features and self.text_features / split
+        with_tokens = model.text.words is not None
+        return stored_texts(model.text.encoder, tokens, self.progress, folder, with_tokens=with_tokens)
+
+    def epoch(self, stage: Stage, key: tuple[int, int, int], world: World, where: Where) -> Epoch:
+        """The batches of an epoch. key: seed, stage and epoch."""
+        return InMemory(self, stage, key, world)
+
+    #: What becomes of batches where other processes go on with a run.
+    with_others = "Batches are the same, sums are rounded in another order."
+
+    def remarks(self) -> list[str]:
+        """What a person should know at the end."""
+        broken = self.broken
+        examples = "; ".join(f"{name} ({why})" for name, why in list(broken.items())[:3])
+        return [f"{len(broken)} broken pictures were replaced while training: {examples}"] if broken else []
+
+    def positions(self, own: Any) -> Any:
+        """What a checkpoint must hold of where the collection is read: of one in memory nothing, as `order` knows."""
+        return None
+
+    @property
+    def about(self) -> str:
+        """What the model learned from, in words."""
+        pictures, captions = len(self.train.pictures), len(self.train.captions)
+        return f"{pictures} pictures with {captions} captions of `{self.train.root.name}`"
 
     def validate(self, model: VSE, inputs: ImageInputs, world: World | None = None) -> dict[str, Any]:
         """Metrics of the validation split."""

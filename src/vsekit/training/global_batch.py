@@ -58,23 +58,23 @@ def decided(flag: bool, world: World, device: torch.device) -> bool:
     return bool(said.item())
 
 
-def _all(value: Tensor) -> list[Tensor]:
+def everyones(value: Tensor, group: Any = None) -> list[Tensor]:
     """The tensors of all processes, padded with zeros to the largest size of each dimension but the first."""
     shape = torch.tensor(value.shape, device=value.device)
     shapes = [torch.empty_like(shape) for _ in range(dist.get_world_size())]
-    dist.all_gather(shapes, shape)
+    dist.all_gather(shapes, shape, group=group)
     largest = torch.stack(shapes).amax(0).tolist()
     padded = value.new_zeros(largest)
     padded[tuple(slice(n) for n in value.shape)] = value
     pieces = [torch.empty_like(padded) for _ in shapes]
-    dist.all_gather(pieces, padded)
+    dist.all_gather(pieces, padded, group=group)
     return [piece[: int(shape[0])] for piece, shape in zip(pieces, shapes)]
 
 
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
-        pieces = _all(value.detach().contiguous())
+        pieces = everyones(value.detach().contiguous())
         ctx.start, ctx.shape = sum(len(piece) for piece in pieces[: dist.get_rank()]), value.shape
         return torch.cat(pieces)
 
@@ -213,7 +213,10 @@ def average_gradients(parameters: Iterable[nn.Parameter], sharded: Iterable[nn.P
 
 def _mean_of_sparse(grad: Tensor, world: World) -> Tensor:
     grad = grad.coalesce()
-    indices, values = torch.cat(_all(grad.indices().T.contiguous())).T, torch.cat(_all(grad.values())) / world.size
+    indices, values = (
+        torch.cat(everyones(grad.indices().T.contiguous())).T,
+        torch.cat(everyones(grad.values())) / world.size,
+    )
     return torch.sparse_coo_tensor(indices, values, grad.shape).coalesce()
 
 

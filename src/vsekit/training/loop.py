@@ -6,19 +6,16 @@ see `schedule`. What a checkpoint must hold is therefore only weights, moments, 
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from vsekit import threads
 from vsekit.data.pairs import Pairs
+from vsekit.data.stream.stream import Stream
 from vsekit.files import fingerprint
 from vsekit.models.model import check_model
 from vsekit.progress import QUIET, Progress
@@ -26,43 +23,26 @@ from vsekit.training.bank import keep_querybank
 from vsekit.training.card import write_card
 from vsekit.training.checkpoint import load_checkpoint, newest_checkpoint, read_state, save_checkpoint
 from vsekit.training.collection import Collection
+from vsekit.training.epoch import ahead
 from vsekit.training.global_batch import decided, start_alike
 from vsekit.training.journal import Journal, Silence
 from vsekit.training.options import Options
-from vsekit.training.order import epoch_captions, seed_torch
+from vsekit.training.order import seed_torch
 from vsekit.training.parameters import set_rate
 from vsekit.training.run import RunFolder, finished, flat
 from vsekit.training.schedule import rate_factor
 from vsekit.training.settings import RunSettings
 from vsekit.training.stage import Opener, Stage
-from vsekit.training.step import Batch
+from vsekit.training.stream.collection import Streamed
+from vsekit.training.stream.refused import streamed_settings
 from vsekit.training.watch import PLATEAU_STEPS, Watch, chance
+from vsekit.training.where import Where
 from vsekit.training.world import WORK, join
-
-
-@dataclass
-class Where:
-    """Where a run is: stage, epoch and step to do next; steps done in all; the best validation so far.
-
-    threads: how many the run computes with, from its first step to its last: the bits of a sum depend on it. 0 in a
-        checkpoint of before it was kept.
-    processes: how many compute it together, likewise.
-    """
-
-    stage: int = 0
-    epoch: int = 0
-    step: int = 0
-    steps: int = 0
-    best: dict[str, Any] | None = None
-    metrics_size: int = 0
-    metrics_sha256: str | None = None
-    threads: int = 0
-    processes: int = 1
 
 
 def train(
     settings: RunSettings,
-    pairs: Pairs,
+    pairs: Pairs | Stream,
     out: Path,
     *,
     source: dict[str, Any] | None = None,
@@ -78,15 +58,19 @@ def train(
     """Trains, and returns the run's closing line: the best validation metrics and where they were reached.
 
     Args:
-        pairs: the whole collection, with features attached where the image encoder is `precomputed`.
+        pairs: the whole collection, with features attached where the image encoder is `precomputed`; or a stream.
         out: the run folder.
         source: how the collection was found, kept in config.yaml.
         text_features: where `vse features` put a frozen text encoder's states; None: in the cache.
         resume: go on with a run that was interrupted; a finished run is left as it is.
         checkpoint_seconds, tensorboard, device, precision, progress, deadline: see `options`.
     """
-    names = [[picture.id, picture.split, picture.group] for picture in pairs.pictures]
-    collection = fingerprint(names, [[caption.text, caption.picture] for caption in pairs.captions])
+    if isinstance(pairs, Stream):
+        settings = streamed_settings(settings, text_features)
+    known = pairs.val if isinstance(pairs, Stream) else pairs
+    names = [[picture.id, picture.split, picture.group] for picture in known.pictures]
+    captions = [[caption.text, caption.picture] for caption in known.captions]
+    collection = fingerprint(*([pairs.shards] if isinstance(pairs, Stream) else []), names, captions)
     world = join()
     world.agree(flat(settings.model_dump(mode="json")) | {"collection": collection, "precision": precision}, WORK)
     progress = progress if world.leads else QUIET
@@ -96,7 +80,10 @@ def train(
     if done:
         progress.say(f"{out} is finished: best rsum {done['best']['rsum']:.1f}. Nothing to do.")
         return done
-    data = Collection(settings, pairs, progress, text_features)
+    if isinstance(pairs, Stream):
+        data: Collection = Streamed(settings, pairs, progress, folder, world)
+    else:
+        data = Collection(settings, pairs, progress, text_features)
     options = Options(checkpoint_seconds, tensorboard, device, precision, progress, deadline, world)
     trainer = Trainer(settings, data, folder, options)
     threads_before = torch.get_num_threads()
@@ -131,6 +118,7 @@ class Trainer:
         self.journal = Journal(folder, size, sha256, options.tensorboard) if leads else Silence()
         self.opener = Opener(settings, data, folder, self.progress, self.world)
         self.watch = Watch()
+        self.position: Any = None
 
     def run(self) -> dict[str, Any]:
         self._set_threads()
@@ -146,10 +134,8 @@ class Trainer:
             self.journal.timing(stage="querybank", cpu_seconds=time.process_time() - cpu)
         write_card(self.folder.model, self.settings, self.data, self.where.best)
         self.journal.end(end)
-        broken = self.data.broken
-        if broken:
-            examples = "; ".join(f"{name} ({why})" for name, why in list(broken.items())[:3])
-            self.progress.say(f"{len(broken)} broken pictures were replaced while training: {examples}")
+        for line in self.data.remarks():
+            self.progress.say(line)
         return end
 
     def _set_threads(self) -> None:
@@ -184,7 +170,7 @@ class Trainer:
             if (epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs:
                 self._validate(stage, epoch)
             self.journal.timing(**timing, cpu_seconds=time.process_time() - cpu)
-            self.where.epoch, self.where.step = epoch + 1, 0
+            self.where.epoch, self.where.step, self.position = epoch + 1, 0, None
             if settings.early_stop and self._epochs_since_best(stage.name) >= settings.early_stop:
                 self.progress.say(
                     f"Stopping {stage.name} early: no better validation for {settings.early_stop} epochs."
@@ -207,13 +193,12 @@ class Trainer:
             module, optimisers: the stage's, as Fabric wrapped them.
         """
         settings, name, key = stage.settings, stage.name, (self.settings.seed, stage.index, epoch)
-        order = epoch_captions(self.data.caption_pictures, settings.captions, key)
-        n_steps, first = math.ceil(len(order) / settings.batch_size), self.where.step
-        self.watch.patience = min(PLATEAU_STEPS, max(20, n_steps))
+        read, first, pairs = self.data.epoch(stage, key, self.world, self.where), self.where.step, 0
+        self.watch.patience = min(PLATEAU_STEPS, max(20, read.steps or PLATEAU_STEPS))
         stage.train_mode()
         started = saved = time.monotonic()
         with self.progress.bar(f"{name} {epoch + 1}/{settings.epochs}", "steps") as bar:
-            for number, batch in self._batches(stage, epoch, order, first):
+            for number, (batch, more, position) in ahead(read, first):
                 set_rate(
                     stage.optimisers,
                     settings.optimiser.lr * rate_factor(settings.schedule, batch.epoch, settings.epochs),
@@ -227,36 +212,18 @@ class Trainer:
                 for optimiser in optimisers:
                     optimiser.step()
                     optimiser.zero_grad()
-                self.where.step, self.where.steps = number + 1, self.where.steps + 1
+                self.where.step, self.where.steps, self.position = number + 1, self.where.steps + 1, position
+                pairs += len(batch)
                 self.journal.event("train", loss=loss, stage=name, epoch=epoch + 1, step=self.where.steps, **logs)
                 now = time.monotonic()
-                speed = (number + 1 - first) * settings.batch_size / (now - started)
-                bar.update(number + 1, n_steps, f"loss {loss:.3f}, {speed:.0f} pairs/s")
-                if number + 1 < n_steps and self._decided(now - saved > self.options.checkpoint_seconds):
+                bar.update(number + 1, read.steps, f"loss {loss:.3f}, {pairs / (now - started):.0f} pairs/s")
+                if more and self._decided(now - saved > self.options.checkpoint_seconds):
                     self._save(stage)
                     saved = time.monotonic()
         seconds = time.monotonic() - started
-        pairs = len(order) - first * settings.batch_size
+        if position:
+            self.where.pairs = position.pairs
         return {"stage": name, "epoch": epoch + 1, "seconds": seconds, "pairs_per_s": pairs / seconds}
-
-    def _batches(self, stage: Stage, epoch: int, order: np.ndarray, first: int) -> Iterator[tuple[int, Batch]]:
-        """Batches from number `first` on; the next one is read while the caller computes."""
-        size = stage.settings.batch_size
-        n_steps = math.ceil(len(order) / size)
-
-        def make(number: int) -> Batch:
-            rng = np.random.default_rng((self.settings.seed, stage.index, epoch, number))
-            chosen = order[number * size : (number + 1) * size]
-            more = stage.sampler, stage.teacher, self.world
-            return self.data.batch(stage.inputs, chosen, epoch + number / n_steps, rng, *more)
-
-        with ThreadPoolExecutor(1) as pool:
-            ahead = pool.submit(make, first)
-            for number in range(first, n_steps):
-                batch = ahead.result()
-                if number + 1 < n_steps:
-                    ahead = pool.submit(make, number + 1)
-                yield number, batch
 
     def _validate(self, stage: Stage, epoch: int) -> None:
         """Measures the validation split, and keeps the snapshot when its rsum is the best so far."""
@@ -283,6 +250,7 @@ class Trainer:
     def _save(self, stage: Stage) -> None:
         self.where.metrics_size = self.journal.flushed()
         self.where.metrics_sha256 = self.journal.metrics_sha256
+        self.where.stream = self.data.positions(self.position)
         save_checkpoint(self.folder.state, stage.step, stage.optimisers, asdict(self.where), stage.rows)
 
     def _create_folder(self) -> None:
@@ -297,7 +265,7 @@ class Trainer:
         before, now = self.where.processes, self.world.size
         if before != now:
             self.progress.say(
-                f"The run had {before} process{'es' * (before > 1)} and goes on with {now}. Batches are the same, sums are "
-                "rounded in another order: it won't end bit-identical to a run that kept its processes."
+                f"The run had {before} process{'es' * (before > 1)} and goes on with {now}. {self.data.with_others} "
+                "It won't end bit-identical to a run that kept its processes."
             )
         self.where.processes = now

@@ -118,6 +118,21 @@ class StageSettings(Settings):
         return self
 
 
+class StreamSettings(Settings):
+    """How shards are streamed; see `stream`.
+
+    buffer: pairs in memory, of which each batch is drawn at random; at least a batch. It holds resized pictures: at 256 px
+        some 200 MB for 1,000 pictures, in each process.
+    vocabulary: a vocab.json of `vse data vocab`; None: the captions of all shards are read once before training, where the
+        text encoder learns its words.
+    group: the field of a sample's .json that names its group; None: `group` or `person_id`, else each sample is its own.
+    """
+
+    buffer: int = Field(default=2000, ge=1)
+    vocabulary: Path | None = None
+    group: str | None = None
+
+
 class DataSettings(Settings):
     """Which part of the collection trains and selects, and how pictures are shown.
 
@@ -130,6 +145,7 @@ class DataSettings(Settings):
     val_pictures: select on the first so many validation pictures; published code takes 1,000 of COCO's 5,000.
     vocabulary: `train` counts words of training captions only; `all` counts every split's, as published code did: a
         leak, here for parity.
+    stream: how shards are streamed, where they are.
     """
 
     train: str = "train"
@@ -141,6 +157,7 @@ class DataSettings(Settings):
     captions_per_picture: int | None = Field(default=None, ge=1)
     val_pictures: int | None = Field(default=None, ge=1)
     vocabulary: Literal["train", "all"] = "train"
+    stream: StreamSettings | None = None
 
     @model_validator(mode="after")
     def _views_fit(self) -> DataSettings:

@@ -72,6 +72,9 @@ class Batch:
 class Step(nn.Module):
     """Embeds a batch, scores it and hands the scores to the loss; adds the loss of a caption branch, weight 1.
 
+    With mixed precision the towers compute in 16 bits; scores and loss in 32, since a softmax over scores divided by a small
+    temperature tells them apart by their last bits.
+
     Args:
         chunk: rows that a tower reads at a time, see `chunks`; None: all.
         world: who else has a share of the batch, see `global_batch`.
@@ -114,22 +117,24 @@ class Step(nn.Module):
             batch_is_shared(model, not world.alone)
         with own_randomness(self.world):
             images, captions, branch = self._embedded(batch)
-        every_image, every_caption = gathered(images, world), gathered(captions, world)
-        by_rows = model.similarity.on_sets and not world.alone
-        similarity = RowBlocks(model.similarity, world) if by_rows else model.similarity
-        towers = _Towers(model, self.chunk, self.world)
-        offline = batch.offline and Offline(towers, batch.offline, images, captions, lambda s: gathered(s, world))
-        inputs = LossInputs(
-            scores=similarity(every_image, every_caption),
-            groups=gathered(batch.groups, world),
-            images=every_image,
-            captions=every_caption,
-            similarity=similarity,
-            epoch=batch.epoch,
-            offline=cast(OfflineScores | None, offline),
-            teaching=self._teaching(batch.teacher, towers, world) if batch.teacher else None,
-        )
-        loss, logs = self.loss(inputs)
+        towers = _Towers(model, self.chunk, self.world, torch.is_autocast_enabled(batch.groups.device.type))
+        with torch.autocast(batch.groups.device.type, enabled=False):
+            images, captions = in_full(images), in_full(captions)
+            every_image, every_caption = gathered(images, world), gathered(captions, world)
+            by_rows = model.similarity.on_sets and not world.alone
+            similarity = RowBlocks(model.similarity, world) if by_rows else model.similarity
+            offline = batch.offline and Offline(towers, batch.offline, images, captions, lambda s: gathered(s, world))
+            inputs = LossInputs(
+                scores=similarity(every_image, every_caption),
+                groups=gathered(batch.groups, world),
+                images=every_image,
+                captions=every_caption,
+                similarity=similarity,
+                epoch=batch.epoch,
+                offline=cast(OfflineScores | None, offline),
+                teaching=self._teaching(batch.teacher, towers, world) if batch.teacher else None,
+            )
+            loss, logs = self.loss(inputs)
         if branch is None:
             return loss, logs
         if batch.total:
@@ -173,6 +178,13 @@ class Step(nn.Module):
         return disturb_words(tokens, self.augment.words, len(tokenizer), tokenizer.mask_id, tokenizer.special_ids)
 
 
+def in_full(embedding: Any) -> Any:
+    """An embedding that towers gave in 16 bits, in 32; others as they are."""
+    if isinstance(embedding, Sets):
+        return Sets(in_full(embedding.vectors), embedding.mask)
+    return embedding.float() if embedding.dtype in (torch.bfloat16, torch.float16) else embedding
+
+
 @contextmanager
 def own_randomness(world: World, number: int = 0) -> Iterator[None]:
     """Random numbers within are of this process alone (dropout of its share); those after it are the common ones again.
@@ -191,11 +203,15 @@ def own_randomness(world: World, number: int = 0) -> Iterator[None]:
 
 @dataclass
 class _Towers:
-    """The model as a loss asks for more embeddings: in chunks, and with random numbers of this process's own."""
+    """The model as a loss asks for more embeddings: in chunks, and with random numbers of this process's own.
+
+    mixed: towers compute in 16 bits, although who asks computes in 32.
+    """
 
     model: VSE
     chunk: int | None
     world: World
+    mixed: bool = False
     asked: int = 0
 
     @property
@@ -210,8 +226,10 @@ class _Towers:
 
     def _through(self, tower: Tower, inputs: Any) -> Any:
         self.asked += 1
-        with own_randomness(self.world, self.asked):
-            return through(tower, inputs, self.chunk)
+        device = next(tower.parameters()).device.type
+        half = torch.autocast(device, torch.get_autocast_dtype(device), enabled=self.mixed)
+        with own_randomness(self.world, self.asked), half:
+            return in_full(through(tower, inputs, self.chunk))
 
 
 class Offline:

@@ -8,7 +8,6 @@ every wait has an end, and what a person can mend is found before training start
 from __future__ import annotations
 
 import atexit
-import hashlib
 import json
 import os
 import platform
@@ -16,13 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
 from vsekit.errors import UserError
+from vsekit.version import code
 
 T = TypeVar("T")
 
@@ -117,6 +116,17 @@ class World:
                 raise
             raise self._lost(what.splitlines()[0]) from None
 
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """A UserError within says whose it is, where there are several."""
+        try:
+            yield
+        except UserError as error:
+            if self.alone:
+                raise
+            whose = f"rank {self.rank} of {self.size}: {error.what}"
+            raise UserError(whose, file=error.file, line=error.line, field=error.field, remedy=error.remedy) from None
+
     def _lost(self, what: str) -> UserError:
         return UserError(
             f"rank {self.rank} of {self.size} has lost the others: {what}",
@@ -173,7 +183,7 @@ def join() -> World:
         raise UserError(f"rank {rank} of {size} can't meet the others at {where}: {what}", remedy=_REACH) from None
     local_rank, local_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     world = World(rank, size, local_rank, local_size, restarts != "0", store)
-    world.agree({"code": _code(), "packages": f"Python {platform.python_version()}, torch {torch.__version__}"})
+    world.agree({"code": code(), "packages": f"Python {platform.python_version()}, torch {torch.__version__}"})
     try:
         dist.init_process_group(store=dist.PrefixStore("tensors", store), rank=rank, world_size=size, timeout=STEP)
     except RuntimeError as error:
@@ -182,12 +192,3 @@ def join() -> World:
     atexit.register(dist.destroy_process_group)
     _joined = world
     return world
-
-
-def _code() -> str:
-    """A fingerprint of vsekit's own sources."""
-    package = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for file in sorted(package.rglob("*.py")):
-        digest.update(str(file.relative_to(package)).encode() + file.read_bytes())
-    return digest.hexdigest()[:16]
