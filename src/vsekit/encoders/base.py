@@ -38,6 +38,10 @@ class ImageEncoder(nn.Module):
         """The encoder from input to output in pieces, so that the last n can be fine-tuned."""
         return [self]
 
+    def tail(self) -> nn.Module | None:
+        """The last pieces, where they were cut off to learn in the tower: (…, dim) → (…, tail.dim). See `image.tails`."""
+        return None
+
 
 class ImageEncoderPart(Part):
     """Settings of an image encoder. reads_features: features made before are its input, of a size the data tell."""

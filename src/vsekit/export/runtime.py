@@ -50,6 +50,10 @@ class Exported:
         self.fingerprint: str = config["fingerprint"]
         self.dim: int = config["dim"]
 
+    def __reduce__(self) -> Any:
+        """Another process opens the folder itself."""
+        return type(self), (self.folder.absolute(), self.config, self.threads, self.again)
+
     @cached_property
     def image_session(self) -> InferenceSession:
         return self._session(self.config["image"]["file"])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from vsekit.data.views import normalised
+from vsekit.errors import UserError
 from vsekit.heads.residual_mlp import ResidualMLP
 from vsekit.models.settings import ImageTowerSettings, TextTowerSettings
 from vsekit.parts import ReadTokens, Sets
@@ -25,8 +26,16 @@ def mean_of_views(sets: Sets) -> Sets:
     return Sets(vectors, sets.mask[torch.arange(len(first), device=first.device), first])
 
 
+def mean_of_maps() -> UserError:
+    return UserError(
+        "several views of a picture can't be averaged before the tail of its encoder",
+        field="image.average_views",
+        remedy="Set average_views: after_head, or choose a view with one crop (1C).",
+    )
+
+
 class Tower(nn.Module):
-    """encoder → (l2 norm) → projection → pooling (with words beside) → head → abs → l2 norm; see `vsekit.models.settings`.
+    """encoder → (its tail) → (l2 norm) → projection → pooling (with words beside) → head → abs → l2 norm; see `settings`.
 
     Args:
         encoder: gives `Sets` of (B, N, encoder.dim), or of (B, V, N, encoder.dim) where it looks at an item V times.
@@ -39,8 +48,10 @@ class Tower(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        between = encoder.dim if settings.projection.keeps_size else settings.projection_dim or dim
-        self.projection = settings.projection.build(encoder.dim, between)
+        self.tail = encoder.tail() if isinstance(settings, ImageTowerSettings) else None
+        given = encoder.dim if self.tail is None else self.tail.dim
+        between = given if settings.projection.keeps_size else settings.projection_dim or dim
+        self.projection = settings.projection.build(given, between)
         self.pooling = settings.pooling.build(between)
         self.regions_dim = between
         pooled = between if self.pooling is None else self.pooling.dim_out
@@ -72,7 +83,11 @@ class Tower(nn.Module):
             sets = Sets(flat.vectors.unflatten(0, views), flat.mask.unflatten(0, views))
         else:
             sets = self.encoder(inputs)
-        return mean_of_views(sets) if self.average_views == "before_head" else sets
+        if self.average_views == "after_head":
+            return sets
+        if self.tail is not None and sets.vectors.dim() == 4 and sets.vectors.shape[1] > 1:
+            raise mean_of_maps()
+        return mean_of_views(sets)
 
     def embed(self, sets: Sets, tokens: Any = None) -> Tensor | Sets:
         """The same from the encoder's output on, for features that were extracted before.
@@ -105,7 +120,8 @@ class Tower(nn.Module):
         return each.new_zeros(len(there), each.shape[1]).index_add(0, item, each) / counts[:, None]
 
     def _projected(self, sets: Sets) -> Tensor:
-        vectors = l2_normalised(sets.vectors) if self.normalise_features else sets.vectors
+        vectors = sets.vectors if self.tail is None else self.tail(sets.vectors)
+        vectors = l2_normalised(vectors) if self.normalise_features else vectors
         if isinstance(self.projection, ResidualMLP):
             return self.projection(vectors, sets.mask)  # its batch norm must not see the padding
         return self.projection(vectors)

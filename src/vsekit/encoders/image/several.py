@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from vsekit.encoders.base import ImageEncoder, ImageEncoderPart
 from vsekit.encoders.image import PictureEncoderSettings
+from vsekit.encoders.image.tails import Tails
 from vsekit.errors import UserError
 from vsekit.parts import Sets
 
@@ -53,6 +54,11 @@ class Several(ImageEncoder):
     def parts(self) -> list[nn.Module]:
         """The members: a part is a whole encoder."""
         return list(self.members)
+
+    def tail(self) -> Tails | None:
+        members = [m for m in self.members if isinstance(m, ImageEncoder)]
+        tails = [(member.tail(), member.dim) for member in members]
+        return Tails(tails) if any(tail is not None for tail, _ in tails) else None
 
     def _for(self, member: nn.Module, pixels: Tensor) -> Tensor:
         assert isinstance(member, ImageEncoder)

