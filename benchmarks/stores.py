@@ -145,7 +145,8 @@ def searching(folder: Path, count: int, scale: float) -> list[dict[str, Any]]:
 def tuned_on_pictures(vectors: np.ndarray, texts: np.ndarray) -> dict[str, Any]:
     """What the same index would find for texts, had its effort been measured with pictures as queries."""
     ids = np.arange(len(vectors))
-    index = approximate.build(vectors, ids)
+    with tempfile.TemporaryDirectory() as folder:
+        index = approximate.build(vectors, ids, Path(folder) / "index.ivf")
     pictures = vectors[:: len(vectors) // approximate.SAMPLES][: approximate.SAMPLES]
     effort = approximate.effort(index, vectors, pictures, exact.true_best(vectors, pictures, TOP, ids))
     found = approximate.candidates(index, texts, effort.probes, effort.depth, None)

@@ -8,17 +8,9 @@ import numpy as np
 import pytest
 from tests.search.memory import CountingModel, MemoryStore
 
-from vsekit.search.calibration import (
-    CHANCES,
-    FORMAT,
-    PRIOR,
-    Calibration,
-    Table,
-    calibrate,
-    calibrate_pairs,
-    usual,
-)
+from vsekit.search.calibration import CHANCES, FORMAT, Calibration, calibrate, calibrate_pairs
 from vsekit.search.items import Item
+from vsekit.search.tables import PRIOR, Table, usual
 
 
 def normal(queries: int = 200, items: int = 500, seed: int = 0, mean: float = 0.0, sd: float = 1.0) -> np.ndarray:
@@ -236,7 +228,7 @@ def test_the_folder_of_a_model_may_bring_a_calibration(tmp_path: Path) -> None:
     (tmp_path / "calibration.json").write_text(json.dumps(written))
     model = CountingModel()
     model.folder = tmp_path
-    assert set(Calibration.of(MemoryStore(8), model).tables) == set(written["tables"])  # type: ignore[arg-type]
+    assert set(Calibration.of(MemoryStore(model.dim), model).tables) == set(written["tables"])  # type: ignore[arg-type]
     own = MemoryStore(8, {"calibration": calibrate(collection(), model)})  # type: ignore[arg-type]
     own.write(list(collection().known.values()), np.zeros((120, 8), np.float32))
     assert Calibration.of(own, model).tables["text-image"].pairs == 60 * 59  # type: ignore[arg-type]

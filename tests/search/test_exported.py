@@ -26,11 +26,13 @@ from tests.search.test_models import write_clip
 import vsekit
 from vsekit.data.text import Vocabulary
 from vsekit.errors import UserError
+from vsekit.export.folder import export_onnx
 from vsekit.models.model import VSE
 from vsekit.progress import Progress
 from vsekit.seals import write_sealed
 from vsekit.search import exported
 from vsekit.search.exported import ExportedModel, kept
+from vsekit.search.indexing import index
 from vsekit.search.models import VSEModel, load_search_model
 from vsekit.search.opening import load_searcher
 from vsekit.search.query import Query, Term
@@ -258,6 +260,44 @@ def test_models_like_clip_are_indexed_and_searched_the_same_way(
             assert_same(fast.search(query, top=5), reference.search(query, top=5))
     asked_without_torch(place, "search", str(place.index), "a red dog", "--json", "--no-pictures")
     asked_without_torch(place, "search", str(place.index), "--image", photo, "--json", "--no-pictures")
+
+
+@pytest.mark.parametrize("siglip", [False, True], ids=["CLIP", "SigLIP"])
+def test_models_like_clip_embed_pictures_through_their_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, siglip: bool
+) -> None:
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+    clip = write_clip(tmp_path / "clip", siglip)
+    write_collection(tmp_path, 14)
+    photos = sorted((tmp_path / "photos").glob("*.png"))
+    reference = load_search_model(clip)
+    reference.get_ready(len(photos))  # nothing is exported yet
+    wanted = reference.encode_images(photos)
+    export_onnx(clip, tmp_path / "cache" / "exported" / reference.fingerprint)
+    model = load_search_model(clip)
+    model.get_ready(len(photos))
+    with monkeypatch.context() as without_torch:
+        without_torch.setattr(model.model, "get_image_features", None)  # type: ignore[attr-defined]
+        np.testing.assert_allclose((model.encode_images(photos) * wanted).sum(1), 1, atol=1e-4)
+        index(model, tmp_path / "photos", tmp_path / "index")
+    with open_store(tmp_path / "index") as store:
+        ids = {item.path: item.id for item in store.all_items("image")}
+        np.testing.assert_allclose(store.vectors([ids[str(photo)] for photo in photos]), wanted, atol=1e-4)
+
+
+def test_a_damaged_export_of_a_model_like_clip_is_not_indexed_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+    clip = write_clip(tmp_path / "clip")
+    write_collection(tmp_path, 2)
+    model, photos = load_search_model(clip), sorted((tmp_path / "photos").glob("*.png"))
+    wanted = model.encode_images(photos)
+    folder = tmp_path / "cache" / "exported" / model.fingerprint
+    export_onnx(clip, folder)
+    (folder / "image.onnx").write_bytes(b"damaged")
+    model.get_ready(len(photos))
+    np.testing.assert_array_equal(model.encode_images(photos), wanted)  # torch's, to the last bit
 
 
 # Where it is kept

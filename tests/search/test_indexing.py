@@ -24,6 +24,7 @@ from tests.search.memory import MemoryStore
 import vsekit.data.decoding as decoding
 import vsekit.search.book as book
 import vsekit.search.indexing as indexing
+import vsekit.search.looking as looking
 import vsekit.search.pictures as pictures
 from vsekit.errors import UserError
 from vsekit.models.model import VSE
@@ -158,7 +159,7 @@ def test_unchanged_files_are_not_even_opened(
         picture(f"{i % 3}/{i}.png", i)
     index(tiny, photos, store)
     before, writes = by_path(store), store.writes
-    monkeypatch.setattr(indexing, "read_bytes", None)
+    monkeypatch.setattr(looking, "read_bytes", None)
     assert done(index(tiny, photos, store)) == {"unchanged": 20}
     assert by_path(store) == before
     assert store.writes == writes
@@ -274,7 +275,7 @@ def test_broken_files_are_listed_and_tried_again_when_they_change(
     assert reasons["text.jpg"] == "not a picture, or damaged at its beginning"
     assert "truncated" in reasons["cut.png"]
     read: list[str] = []
-    monkeypatch.setattr(indexing, "read_bytes", lambda path: read.append(path) or pictures.read_bytes(path))
+    monkeypatch.setattr(looking, "read_bytes", lambda path: read.append(path) or pictures.read_bytes(path))
     assert index(tiny, photos, store).broken == report.broken
     assert read == []
     (photos / "cut.png").write_bytes(whole)
@@ -298,7 +299,7 @@ def test_a_file_that_cannot_be_opened_is_tried_again_every_time(
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(indexing, "read_bytes", refuse)
+        patch.setattr(looking, "read_bytes", refuse)
         assert index(tiny, photos, store).broken == {str(photos / "1.png"): "Permission denied"}
     assert done(index(tiny, photos, store)) == {"added": 1, "encoded": 1}
 
@@ -713,3 +714,24 @@ def test_pictures_that_are_missing_are_told_of_every_collection(
         (folder / f"{name}.csv").write_text(f"image,caption\nthere.png,a dog\n{name}-gone.png,a cat\n")
     report = index(tiny, [folder / "one.csv", folder / "two.csv"], store)
     assert sorted(os.path.basename(path) for path in report.broken) == ["one-gone.png", "two-gone.png"]
+
+
+def test_what_is_indexed_is_found_by_its_words_at_once_and_an_older_index_gains_them_when_it_is_indexed_again(
+    tiny: VSEModel, picture: Write, tmp_path: Path
+) -> None:
+    import sqlite3
+
+    picture("Paris/DSC_0042.png")
+    place = tmp_path / "index"
+    index(tiny, tmp_path / "photos", place)
+    with open_store(place) as store:
+        assert store.lacks_words is None
+        (found,) = store.holders(("dsc", "0042"), 9, kind="image")
+        assert store.holders(("paris",), 9, kind="image") == [found]
+    with sqlite3.connect(place / "index.db") as connection:
+        connection.execute("drop table words")
+        connection.execute("delete from about where key = 'words'")
+        connection.execute("update about set value = value + 1 where key = 'generation'")
+    assert index(tiny, tmp_path / "photos", place).encoded == 0
+    with open_store(place) as store:
+        assert store.holders(("paris",), 9, kind="image") == [found]

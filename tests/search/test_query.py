@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vsekit.errors import UserError
-from vsekit.search.query import Query, Term, asked, combined, parse
+from vsekit.search.query import _PLAIN, Query, Term, _Reader, asked, combined, parse
+from vsekit.search.words import words_of
 
 
 def terms(text: str, files: bool = False) -> list[tuple[float, str, str]]:
@@ -20,20 +21,59 @@ def terms(text: str, files: bool = False) -> list[tuple[float, str, str]]:
     [
         "a brown dog running on sand",
         "a t-shirt - black-and-white",
-        '"Guernica" on a wall',
-        '"dog" "cat"',
+        'a 5" pipe and a 6" one',
+        '"dog"s and "cats',
+        '"!!!" she said',
         "- a dog",
         "+",
         "3 * 4 grid",
         "item: a thing",
         "(a dog) + (a cat)",
-        'she said "stop" - and ran',
         "photo.jpg of a dog",
     ],
 )
 def test_what_does_not_open_with_a_term_is_words(text: str) -> None:
     assert terms(text) == [(1.0, "text", text)]
     assert parse(text).words == text
+    assert parse(text).exact == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "exact", "others"),
+    [
+        ('"dog"', ["dog"], "dog"),
+        (' "wet  dog" ', ["wet dog"], "wet dog"),
+        ('"Guernica" on a wall', ["Guernica"], "on a wall"),
+        ('"dog" "big cat"', ["dog", "big cat"], "dog big cat"),
+        ('she said "stop", and ran', ["stop"], "she said , and ran"),
+        ("“Straße” at night", ["Straße"], "at night"),
+        ('"日本" の写真', ["日本"], "の写真"),
+        (r'a sign "say \"cheese\""', ['say "cheese"'], "a sign"),
+        ('"t-shirt - red" for sale', ["t-shirt - red"], "for sale"),
+        ('"NOT a OR b*" dog', ["NOT a OR b*"], "dog"),
+    ],
+)
+def test_words_in_quotes_are_exact_and_the_others_rank(text: str, exact: list[str], others: str) -> None:
+    query = parse(text)
+    assert list(query.exact) == exact
+    assert query.words == others
+
+
+@given(st.text(max_size=40))
+def test_every_text_with_words_is_a_query_and_only_quotes_make_words_exact(text: str) -> None:
+    try:
+        query = parse(text)
+    except UserError:
+        return
+    assert bool(query.exact) <= any(c in text for c in '"“')
+    for phrase in query.exact:
+        assert " ".join(phrase.split()) == phrase
+        assert words_of(phrase)
+
+
+@pytest.mark.parametrize("text", ['"dog" + "cat"', '-"dog"', '2*"dog"', '("dog")', '"dog" - item:ab'])
+def test_quotes_in_a_sum_hold_terms_and_nothing_exact(text: str) -> None:
+    assert parse(text).exact == ()
 
 
 @pytest.mark.parametrize(
@@ -163,3 +203,16 @@ def test_one_of_words_picture_and_item_is_asked_for(tmp_path: Path) -> None:
     for several in ((None, None, None), ("a dog", None, "p7"), ("a dog", tmp_path / "there.jpg", None)):
         with pytest.raises(UserError, match="give either"):
             asked(*several)
+
+
+@given(st.text(st.sampled_from('ab é日9_ \t\n.:"“”()+-−*#/'), max_size=20) | st.text(max_size=20))
+@settings(max_examples=500, deadline=None)
+def test_plain_words_are_told_without_reading_them_as_a_term(text: str) -> None:
+    if _PLAIN.match(text):
+        assert not _Reader(text, files=False).is_expression()
+        assert not _Reader(text, files=True).is_expression()
+
+
+def test_usual_queries_are_plain_words() -> None:
+    assert all(map(_PLAIN.match, ("a dog", " Ein Hund, nass - und müde?", "un château (rouge)", "犬")))
+    assert not any(map(_PLAIN.match, ('"dog"', 'a "dog"', "item:a", "a.jpg + b", "2 dogs", "(dog)", "-dog", "", " ")))

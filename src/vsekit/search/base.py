@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from vsekit.data.views import ViewSettings
+    from vsekit.search.hubs import Owing
 
 
 class Prepared(NamedTuple):
@@ -39,6 +40,7 @@ class SearchModel(ABC):
     at_once: how many threads may call `embed` at the same time with profit.
     view: how a vsekit model looks at pictures; None for others.
     folder: where a `calibration.json` of the model may stand.
+    has_bank: whether it has a querybank, which is then `bank`; see `vsekit.search.hubs`.
     """
 
     name: str
@@ -49,6 +51,11 @@ class SearchModel(ABC):
     at_once: int = 1
     view: ViewSettings | None = None
     folder: Path | None = None
+    has_bank: bool = False
+
+    @property
+    def bank(self) -> Owing | None:
+        return None
 
     def get_ready(self, pictures: int) -> None:
         """To be called before so many pictures are embedded; sets `at_once`."""

@@ -33,6 +33,7 @@ class Report:
 
     encoded: pictures the encoder read; those added or changed, but for copies.
     pictures, captions: in the index now. new_captions: added or changed.
+    read: whose text was read, where that was asked for.
     repaired: whose stored vectors were damaged; made again from the pictures, captions from their texts.
     waiting: likewise, but their pictures are not there now: they are out of the index until they are.
     broken: pictures that can't be read, with the reason. unreadable: folders likewise; what the index holds of them stays.
@@ -46,6 +47,7 @@ class Report:
     repaired: int = 0
     encoded: int = 0
     new_captions: int = 0
+    read: int = 0
     pictures: int = 0
     captions: int = 0
     seconds: float = 0.0

@@ -30,8 +30,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from math import log
 from pathlib import Path
@@ -40,8 +39,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from vsekit.seals import read_sealed
+from vsekit.search.hubs import query_vectors
 from vsekit.search.items import Item, Kind
+from vsekit.search.silence import Signs, learned, signs
 from vsekit.search.stores.base import Store
+from vsekit.search.tables import Table, usual
 
 if TYPE_CHECKING:
     from vsekit.search.base import SearchModel
@@ -53,75 +55,10 @@ FORMAT = 1
 SAMPLE = 512
 #: A hit is called so up to this chance that the best of N unrelated items scores as high.
 CHANCES: dict[Match, float] = {"strong": 0.05, "likely": 0.3, "weak": 0.95}
-#: A small sample counts less, as if so many ordinary scores were in it.
-PRIOR = 10
 #: Fewer captions or sentences than this tell nothing of a query's scores.
 FEWEST = 20
 #: Words in more than this share of captions are of no matter.
 EVERYWHERE = 0.15
-_LEVELS = np.concatenate([np.linspace(0, 0.9, 91), 1 - np.geomspace(0.1, 0.01, 41)[1:]])
-_RIGHT_LEVELS = np.array([0.02, 0.1, 0.25, 0.5, 0.75, 0.9])
-
-
-@dataclass(frozen=True)
-class Table:
-    """Negatives of one way of asking.
-
-    centre, spread: m and d of all queries together. quantiles: of z, at `_LEVELS`. slope, curve: of log S beyond them.
-    right: quantiles of z of pairs that do belong together, at `_RIGHT_LEVELS`, where those are known.
-    pairs: how many negatives there were.
-    """
-
-    centre: float
-    spread: float
-    quantiles: list[float]
-    slope: float
-    curve: float
-    pairs: int
-    right: list[float] | None = None
-
-    @classmethod
-    def of(cls, scores: np.ndarray, negative: np.ndarray, right: np.ndarray | None = None) -> Table | None:
-        """Scores (queries, items), which of the pairs are negatives, and which are right. None for fewer than 100."""
-        if negative.sum() < 100:
-            return None
-        centre, spread = usual(scores[negative], 0.0, 0.0, prior=0)
-        rows = np.array([usual(row, centre, spread) for row in scores])
-        z = (scores - rows[:, :1]) / rows[:, 1:]
-        quantiles = np.quantile(z[negative], _LEVELS)
-        slope, curve = _tail(quantiles)
-        rights = None if right is None or not right.any() else np.quantile(z[right], _RIGHT_LEVELS).round(4).tolist()
-        return cls(centre, spread, quantiles.round(4).tolist(), slope, curve, int(negative.sum()), rights)
-
-    def log_share_above(self, z: np.ndarray) -> np.ndarray:
-        """log S(z), falling all the way."""
-        over = np.maximum(z - self.quantiles[-1], 0)
-        # np.interp needs rising places; quantiles of many equal scores may not rise.
-        places = np.maximum.accumulate(np.array(self.quantiles) + 1e-9 * np.arange(len(_LEVELS)))
-        return np.interp(z, places, np.log1p(-_LEVELS)) + self.slope * over + self.curve * over**2
-
-
-def _tail(quantiles: np.ndarray) -> tuple[float, float]:
-    """Slope and curve of log S at the last quantile: a parabola through the upper half that never turns up again."""
-    upper = _LEVELS >= 0.5
-    x, y = quantiles[upper] - quantiles[-1], np.log1p(-_LEVELS[upper])
-    if x[0] > -1e-6:  # all scores alike: anything above them is above all
-        return -1e6, 0.0
-    curve, slope, _ = np.polyfit(x, y, 2)
-    if curve > 0 or slope >= 0:
-        curve, (slope, _) = 0.0, np.polyfit(x, y, 1)
-    return float(slope), float(curve)
-
-
-def usual(scores: np.ndarray, centre: float, spread: float, prior: int = PRIOR) -> tuple[float, float]:
-    """m and d of a query's scores with a sample, drawn towards the given ones where the sample is small."""
-    n = len(scores)
-    if not n:
-        return centre, spread
-    low, middle = np.quantile(scores, [0.16, 0.5])
-    m = (n * middle + prior * centre) / (n + prior)
-    d = ((n * (middle - low) ** 2 + prior * spread**2) / (n + prior)) ** 0.5
-    return float(m), max(float(d), 1e-6)
 
 
 def calibrate(
@@ -133,6 +70,7 @@ def calibrate(
         sentences: in place of the built-in ones, where the index has few captions. Only those that the model knows most
             words of are used.
     """
+    dim = model.dim
     pictures = _sample(store.all_items("image"), sample)
     said_of: dict[str, set[str]] = {item.id: set() for item in pictures}
 
@@ -147,10 +85,10 @@ def calibrate(
     tables: dict[str, Table | None] = {}
     shown, owners = _placed(store, pictures)
     if pictures:
-        tables["image-image"] = Table.of(shown @ shown.T, owners[:, None] != owners)
+        tables["image-image"] = Table.of(shown[:, :dim] @ shown[:, :dim].T, owners[:, None] != owners)
     if len(captions) >= FEWEST:
         said, speakers = _placed(store, captions)
-        tables["text-caption"] = Table.of(said @ said.T, speakers[:, None] != speakers)
+        tables["text-caption"] = Table.of(said[:, :dim] @ said[:, :dim].T, speakers[:, None] != speakers)
     if pictures and len(captions) >= FEWEST:
         # Their own pictures too, so that right pairs are seen; these are no negatives, since not all is noted of them.
         own = store.items([id_ for id_ in dict.fromkeys(item.picture for item in captions) if id_ not in said_of])
@@ -160,13 +98,13 @@ def calibrate(
         if apart.mean() < 0.5:  # a small vocabulary, in which sharing a word means little
             apart[:] = True
         negative = ~right & np.pad(apart, ((0, 0), (0, len(own))))
-        scores = said @ np.concatenate([shown, vectors]).T
-        tables["text-image"] = Table.of(scores, negative, right)
-        tables["image-caption"] = Table.of(scores.T, negative.T, right.T)
+        seen = np.concatenate([shown, vectors])
+        tables["text-image"] = Table.of(query_vectors(said, 1.0, dim, store.dim) @ seen.T, negative, right)
+        tables["image-caption"] = Table.of(query_vectors(seen, 1.0, dim, store.dim) @ said.T, negative.T, right.T)
     elif pictures:
         known = [text for text in sentences or _built_in() if _known(model, text)]
         if len(known) >= FEWEST:
-            scores = model.encode_texts(known) @ shown.T
+            scores = query_vectors(model.encode_texts(known), 1.0, dim, store.dim) @ shown.T
             tables["text-image"] = Table.of(scores, np.ones(scores.shape, bool))
     return _written(tables, {"image": [item.id for item in pictures], "caption": [item.id for item in captions]})
 
@@ -246,20 +184,36 @@ class Calibration:
     Args:
         written: what `calibrate` gave.
         store: holds the sample; None for a calibration made elsewhere.
+        known: gives (k, D) vectors of sentences that are known, or None; see `silence`.
     """
 
-    def __init__(self, written: Mapping[str, Any], store: Store | None = None) -> None:
+    def __init__(
+        self,
+        written: Mapping[str, Any],
+        store: Store | None = None,
+        known: Callable[[], np.ndarray | None] = lambda: None,
+    ) -> None:
         # A format of another version is as good as none: scores are then shown without a judgement.
         usable = written if written.get("format") == FORMAT else {}
         self.tables = {name: Table(**table) for name, table in usable.get("tables", {}).items()}
         ids = usable.get("sample", {}) if store else {}
         self._sample = {kind: _vectors(store, ids[kind]) for kind in ids if store}
+        self._known = known
 
     @classmethod
     def of(cls, store: Store, model: SearchModel) -> Calibration:
         """That of the index, or that of the model's folder, or none."""
-        found = cls(store.header.get("calibration") or {}, store)
-        return found if found.tables or model.folder is None else cls(_of_folder(model.folder))
+
+        def known() -> np.ndarray | None:
+            """Of the querybank, or of the index."""
+            own = found._sample.get("caption")
+            return model.bank.captions if model.bank else None if own is None else own[:, : model.dim]
+
+        found = cls(store.header.get("calibration") or {}, store, known)
+        plain = store.dim == model.dim  # as the scores in a folder are
+        return (
+            found if found.tables or model.folder is None or not plain else cls(_of_folder(model.folder), known=known)
+        )
 
     def judge(self, vector: np.ndarray, scores: np.ndarray, n: int, asked: Asked, kind: Kind) -> Judged:
         """Judges some scores of a query.
@@ -283,14 +237,37 @@ class Calibration:
         matches = [_match(e, doubt) for e, doubt in zip(n * np.exp(above), doubtful)]
         return Judged((1 - np.exp(above)).tolist(), matches)
 
+    def signs(self, vector: np.ndarray, scores: np.ndarray, n: int, words: int) -> Signs | None:
+        """What `silence` decides by, of words that look for pictures; None without a table. scores: of all hits, best first."""
+        table, sample = self.tables.get("text-image"), self._sample.get("image")
+        if table is None:
+            return None
+        m, d = usual(np.zeros(0) if sample is None else sample @ vector, table.centre, table.spread)
+        known = self._known()
+        near = np.nan if known is None or not len(known) else float((known @ vector[: known.shape[1]]).max())
+        z = (scores - m) / d
+        log_expected = np.log(max(n, 1)) + table.log_share_above(z)
+        return signs(z, log_expected, (m - table.centre) / table.spread, near, words)
+
     def verdict(
-        self, vector: np.ndarray, scores: np.ndarray, n: int, asked: Asked, kind: Kind, filtered: bool = False
+        self,
+        vector: np.ndarray,
+        scores: np.ndarray,
+        n: int,
+        asked: Asked,
+        kind: Kind,
+        filtered: bool = False,
+        words: int = 0,
     ) -> str | None:
-        """None, or a sentence that says that nothing matches. scores: of all hits, best first."""
+        """None, or a sentence that says that nothing matches. scores: of all hits, best first. words: of the query."""
         what = "picture" if kind == "image" else "caption"
         if not len(scores):
             return f"No {what} passes the filter." if filtered else f"This index holds no {what}s."
-        if self.judge(vector, scores[:1], n, asked, kind).matches[0] != "none":  # a weak one may be right
+        match = self.judge(vector, scores[:1], n, asked, kind).matches[0]
+        if match not in ("weak", "none"):
+            return None
+        found = self.signs(vector, scores, n, words) if (asked, kind) == ("text", "image") else None
+        if not learned().silent(found) if found else match != "none":  # a weak one may be right
             return None
         among = f" among {n:,}" if n > 1 else ""
         return f"Nothing here matches: the best {what} scores no higher than an unrelated one would{among}."

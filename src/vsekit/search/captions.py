@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from vsekit.progress import Progress
 from vsekit.search.base import SearchModel
 from vsekit.search.book import Book
+from vsekit.search.hubs import item_vectors
 from vsekit.search.items import Item
 from vsekit.search.walk import Seen
 
@@ -43,7 +46,7 @@ def bring_captions_up_to_date(book: Book, model: SearchModel, seen: Mapping[str,
     with progress.bar("Captions", "captions") as bar:
         for at in range(0, len(new), TEXTS):
             part = new[at : at + TEXTS]
-            for item, vector in zip(part, model.encode_texts([item.text for item in part])):
+            for item, vector in zip(part, _encoded(book, model, part)):
                 book.written[item.id] = (item, vector)
             bar(at + len(part), len(new))
             book.flush_when_due()
@@ -53,10 +56,15 @@ def encode_captions_again(book: Book, model: SearchModel, captions: Sequence[Ite
     """Of captions whose vectors were damaged; their texts are known."""
     for at in range(0, len(captions), TEXTS):
         part = captions[at : at + TEXTS]
-        for item, vector in zip(part, model.encode_texts([item.text for item in part])):
+        for item, vector in zip(part, _encoded(book, model, part)):
             book.written[item.id] = (item, vector)
         book.report.repaired += len(part)
         book.flush()
+
+
+def _encoded(book: Book, model: SearchModel, captions: Sequence[Item]) -> np.ndarray:
+    vectors = model.encode_texts([item.text for item in captions])
+    return item_vectors(model, vectors, "caption", book.store.dim)
 
 
 def _hash(item: Item) -> int:

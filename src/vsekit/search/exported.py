@@ -14,18 +14,21 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vsekit import threads
 from vsekit.errors import UserError
 from vsekit.export.runtime import Exported, open_exported
 from vsekit.files import cache_folder, remove_left_over, sized
 from vsekit.models import STARTER
 from vsekit.progress import QUIET, Progress
 from vsekit.search.base import SearchModel
+from vsekit.search.hubs import Bank
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -51,6 +54,15 @@ class ExportedModel(SearchModel):
         self.exported, self.name, self.folder = exported, name, exported.folder
         self.fingerprint, self.dim = exported.fingerprint, exported.dim
         self._cosine = exported.config["similarity"] == "cosine"
+        self.has_bank = exported.config.get("querybank") is not None
+
+    @cached_property
+    def bank(self) -> Bank | None:
+        bank = self.exported.querybank
+        if bank is None:
+            return None
+        images, captions = (self._finished(bank[side]) for side in ("images", "captions"))
+        return Bank(images, captions, bank["temperature"], bank["weight"])
 
     @property
     def side(self) -> int:  # type: ignore[override]  # asked for only with pictures
@@ -59,6 +71,14 @@ class ExportedModel(SearchModel):
     @property
     def view(self) -> ViewSettings | None:  # type: ignore[override]
         return getattr(self.exported.preparation, "view", None)
+
+    def get_ready(self, pictures: int) -> None:
+        """Several batches at once then, each on one thread; see `vsekit.engines.images`."""
+        self.at_once = 1
+        if pictures:
+            self.at_once = threads.choose(threads.most())
+            self.exported = open_exported(self.exported.folder, threads=1, again=self.exported.again)
+            _ = self.exported.image_session  # now, not by several threads
 
     def prepare(self, image: Image.Image) -> np.ndarray:
         """(V, P, P, 3) uint8"""
@@ -89,6 +109,12 @@ def kept(store: Store) -> ExportedModel | None:
             if place.exists():
                 return ExportedModel(_opened(place), header["model"])
     return None
+
+
+def cached(model: SearchModel) -> ExportedModel | None:
+    """The exported form of a model, where it was exported on this machine and can run here."""
+    place = cache_folder() / FOLDER / model.fingerprint
+    return ExportedModel(_opened(place), model.name) if runs_here() and _whole(place) else None
 
 
 def runs_here() -> bool:

@@ -17,26 +17,25 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from vsekit import threads
-from vsekit.data.decoding import PictureError, open_picture, upright
+from vsekit.bulk.ray import Ray
 from vsekit.data.pairs import Pairs
 from vsekit.errors import UserError
-from vsekit.files import fingerprint
 from vsekit.progress import QUIET, Bar, Progress
 from vsekit.search.base import SearchModel
 from vsekit.search.book import Book, Report, kept, there
 from vsekit.search.calibration import calibrate
 from vsekit.search.captions import bring_captions_up_to_date, encode_captions_again
 from vsekit.search.exported import keep
+from vsekit.search.hubs import fits, item_vectors, query_vectors, stored_dim
 from vsekit.search.items import Item, Value
+from vsekit.search.looking import Looking, Read, look
 from vsekit.search.marks import make_anew, opened_for, waiting
-from vsekit.search.metadata import picture_meta
 from vsekit.search.models import load_search_model
-from vsekit.search.pictures import read_bytes
 from vsekit.search.sentences import SENTENCES
 from vsekit.search.stores.base import Store
 from vsekit.search.walk import Seen, Source, away, collected, source_of
@@ -58,12 +57,13 @@ def index(
     rebuild: bool = False,
     forget: bool = False,
     export: bool = False,
+    dtype: str | None = None,
+    engine: Ray | None = None,
     progress: Progress = QUIET,
 ) -> Report:
     """Brings `store` up to date with the pictures of `source`, and with its captions where it has any.
 
-    >>> report = index("starter", "photos", "photos.index")                             # doctest: +SKIP
-    >>> report.added, report.broken                                                      # doctest: +SKIP
+    >>> index("starter", "photos", "photos.index").added                                # doctest: +SKIP
 
     Args:
         model: what encodes; see `load_search_model`.
@@ -73,18 +73,22 @@ def index(
         rebuild: start from nothing, for instance with another model; favourites and hidden pictures stay so.
         forget: remove, too, what lay in folders that are gone or empty as a whole, and is else kept.
         export: leave the model with the index in a form that searches without torch; see `vsekit.search.exported`.
+        dtype: in which a store that is named keeps its vectors; see `open_store`.
+        engine: reads and encodes pictures with the workers of Ray; the index is the same.
     """
+    if engine is not None:
+        engine.ready()
     if not isinstance(model, SearchModel):
         model = load_search_model(model)
     if not isinstance(store, Store):
-        with opened_for(store, model.dim, rebuild) as opened:
-            return index(model, source, opened, forget=forget, export=export, progress=progress)
+        with opened_for(store, model, rebuild, dtype) as opened:
+            return index(model, source, opened, forget=forget, export=export, engine=engine, progress=progress)
     started = time.monotonic()
     lost = _prepare_store(store, model, rebuild)
     if export:
         keep(model, store, progress)
     given = [source] if isinstance(source, Path | str | Pairs | Source) else source
-    report = _Indexer(model, store, [_source(one) for one in given], progress, forget).run(lost)
+    report = _Indexer(model, store, [_source(one) for one in given], progress, forget, engine).run(lost)
     report.seconds = time.monotonic() - started
     return report
 
@@ -99,7 +103,7 @@ def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> list[Item
     """From here on this process is the writer, so that what it sees stays so until it has written. Gives what must be
     encoded again, see `Store.repair`."""
     if rebuild:
-        make_anew(store, model.dim)
+        make_anew(store, stored_dim(model))
     lost = store.repair()
     made_with = store.header.get("fingerprint")
     if made_with not in (None, model.fingerprint):
@@ -109,7 +113,7 @@ def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> list[Item
             file=store.location,
             remedy="Name that model, or make the index anew with --rebuild.",
         )
-    if store.dim != model.dim:
+    if not fits(store, model):
         raise UserError(
             f"this index holds vectors of {store.dim} numbers, the model makes {model.dim}",
             file=store.location,
@@ -118,24 +122,18 @@ def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> list[Item
     return lost
 
 
-class _Read(NamedTuple):
-    """A picture that was read. prepared is None where its bytes are in the index or on their way, or where it is broken:
-    `reason` says why, and `lasting` whether it stays so until the file changes. cached: its features were kept before."""
-
-    seen: Seen
-    content: str = ""
-    meta: dict[str, Value] | None = None
-    prepared: np.ndarray | None = None
-    reason: str | None = None
-    lasting: bool = True
-    cached: bool = False
-
-
 class _Indexer:
     def __init__(
-        self, model: SearchModel, store: Store, sources: list[Source], progress: Progress, forget: bool = False
+        self,
+        model: SearchModel,
+        store: Store,
+        sources: list[Source],
+        progress: Progress,
+        forget: bool,
+        engine: Ray | None,
     ) -> None:
-        self.model, self.store, self.sources, self.progress, self.forget = model, store, sources, progress, forget
+        self.model, self.store, self.sources, self.progress = model, store, sources, progress
+        self.forget, self.engine = forget, engine
         self.report = Report()
         self.book = Book(store, self.report)
         self.claimed: set[str] = set()  # contents on their way to the encoder
@@ -152,7 +150,10 @@ class _Indexer:
         self.broken = header.get("broken", {}) if header.get("vsekit") == __version__ else {}
         places = (place for source in self.sources for place in (source.root, *source.folders))
         header |= {"vsekit": __version__, "model": self.model.name, "fingerprint": self.model.fingerprint}
+        header["dim"] = self.model.dim
         header |= {"roots": sorted({*header.get("roots", []), *places}), "complete": False}
+        # What `vsekit.search.watching` looks at again.
+        header["sources"] = header.get("sources", {}) | {one.root: one.how for one in self.sources if one.how}
         store.set_header(header)
         self.book.open(lost)
         encode_captions_again(self.book, self.model, [item for item in lost if item.kind == "caption"])
@@ -161,7 +162,8 @@ class _Indexer:
         with warnings.catch_warnings(), self.progress.bar("Pictures", "pictures") as bar:
             warnings.filterwarnings("ignore", module=r"PIL\.")
             try:
-                self._pictures([picture for picture in seen.values() if not self._settled(picture)], bar)
+                todo = [picture for picture in seen.values() if not self._settled(picture)]
+                self._pictures(todo, bar) if self.engine is None else self._elsewhere(self.engine, todo, bar)
             except KeyboardInterrupt:
                 self.book.flush()
                 raise
@@ -175,7 +177,9 @@ class _Indexer:
         if changed or not was_complete:
             header["calibration"] = calibrate(store, self.model)
             if report.pictures > SAMPLE_QUERIES_ABOVE and "sample_queries" not in header:
-                header["sample_queries"] = self.model.encode_texts(SENTENCES[:64]).round(4).tolist()
+                texts = self.model.encode_texts(SENTENCES[:64])
+                queries = query_vectors(texts, 1.0, self.model.dim, store.dim)
+                header["sample_queries"] = queries.round(4).tolist()
         header |= {
             "broken": self.broken,
             "counts": {"image": report.pictures, "caption": report.captions},
@@ -220,7 +224,8 @@ class _Indexer:
 
     def _away(self, path: str) -> bool:
         """Whether a picture stays in the index since it went with its whole folder, which is named."""
-        found = None if self.forget else away(path)
+        deleted = self.forget or any(path in source.deleted for source in self.sources)
+        found = None if deleted else away(path)
         if found is not None:
             folder, what = found
             self.report.unreadable[folder] = f"{what}; what the index holds of it is kept (--forget removes it)"
@@ -241,49 +246,34 @@ class _Indexer:
 
     # Reading, in threads
 
-    def _read(self, seen: Seen) -> _Read:
-        try:
-            data = read_bytes(seen.path)
-        except OSError as error:
-            return _Read(seen, reason=error.strerror or str(error), lasting=False)
-        except PictureError as error:
-            return _Read(seen, reason=error.reason, lasting=error.lasting)
-        content = fingerprint(data)
+    def _on_its_way(self, content: str) -> bool:
+        """Whether the bytes are in the index or with the encoder; if not, they are now."""
         with self.lock:
             if self.book.holder(content) is not None or content in self.claimed:
-                return _Read(seen, content)
+                return True
             self.claimed.add(content)
-        try:
-            with open_picture(data) as image:
-                meta = picture_meta(image)
-                features = self.model.cached(data)
-                if features is not None:
-                    return _Read(seen, content, meta, features, cached=True)
-                return _Read(seen, content, meta, self.model.prepare(upright(image, self.model.side)))
-        except PictureError as error:
-            return _Read(seen, content, reason=error.reason, lasting=error.lasting)
-        except Exception as error:  # a model may be unable to look at what others can, such as a line of pixels
-            return _Read(seen, content, reason=str(error) or type(error).__name__, lasting=False)
+        return False
 
     # All else, in the caller's thread: a store need not be used from several.
 
     def _pictures(self, todo: list[Seen], bar: Bar) -> None:
         """Reads, encodes and writes."""
         total, done = len(todo), 0
-        reading: deque[Future[_Read]] = deque()
-        encoding: deque[tuple[list[_Read], Future[np.ndarray]]] = deque()
-        batch: list[_Read] = []
+        reading: deque[Future[Read]] = deque()
+        encoding: deque[tuple[list[Read], Future[np.ndarray]]] = deque()
+        batch: list[Read] = []
         left = deque(todo)
         self.model.get_ready(total)
         with threads.pool(READERS) as readers, threads.pool(self.model.at_once) as encoder:
             while left or reading or batch or encoding:
                 while left and len(reading) < AHEAD * READERS:
-                    reading.append(readers.submit(self._read, left.popleft()))
+                    reading.append(readers.submit(look, left.popleft(), self.model, self._on_its_way))
                 if encoding and (
                     len(encoding) > WAITING * self.model.at_once or encoding[0][1].done() or not (reading or batch)
                 ):
                     reads, future = encoding.popleft()
-                    for read, vector in zip(reads, future.result()):
+                    vectors = item_vectors(self.model, future.result(), "image", self.store.dim)
+                    for read, vector in zip(reads, vectors):
                         self._encoded(read, vector)
                     done += len(reads)
                 elif reading:
@@ -300,7 +290,27 @@ class _Indexer:
                 bar(done, total)
                 self.book.flush_when_due()
 
-    def _encoded(self, read: _Read, vector: np.ndarray) -> None:
+    def _elsewhere(self, engine: Ray, todo: list[Seen], bar: Bar) -> None:
+        """The same with the workers of an engine. The last batch is encoded here: a small one has other last bits."""
+        self.model.get_ready(len(todo))
+        work, done, batch = Looking(self.model, todo, self.store.dim), 0, []
+        for reads in engine.map(work, work.blocks):
+            for read in reads:
+                if read.prepared is None or self._on_its_way(read.content):
+                    self._without_encoding(read)
+                else:
+                    batch.append(read)
+                if len(batch) == self.model.batch_size:
+                    for one in batch:
+                        self._encoded(one, one.prepared)
+                    batch = []
+            done += len(reads)
+            bar(done, len(todo))
+            self.book.flush_when_due()
+        for one, vector in zip(batch, work.small(batch)):
+            self._encoded(one, vector)
+
+    def _encoded(self, read: Read, vector: np.ndarray) -> None:
         assert read.meta is not None
         self.report.encoded += not read.cached
         self.book.put(read.seen, read.content, read.meta, vector)
@@ -309,7 +319,7 @@ class _Indexer:
         for copy in self.copies.pop(read.content, []):
             self.book.put(copy, read.content, read.meta, vector)
 
-    def _without_encoding(self, read: _Read) -> list[Seen]:
+    def _without_encoding(self, read: Read) -> list[Seen]:
         """Deals with a picture that is broken, or whose bytes are known; returns what must be read again."""
         seen, content = read.seen, read.content
         with self.lock:

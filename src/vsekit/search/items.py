@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal["image", "caption"]
 Value = str | int | float | bool
@@ -53,12 +53,21 @@ class Item:
         return {name: self.meta[name] for name in MARKS if name in self.meta}
 
 
+class Said(NamedTuple):
+    """Words of a query that a hit holds, and where: "file name", "text in the picture" …"""
+
+    where: str
+    words: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Hit:
     """An answer. score: of the store, higher is closer. standing: how it stands against the model's known negatives:
-    the share of them, 0…1, that score lower (None without calibration). match: what that means in a word."""
+    the share of them, 0…1, that score lower (None without calibration). match: what that means in a word; at least likely
+    where its words were asked for. said: the words it was found by."""
 
     item: Item
     score: float
     standing: float | None = None
     match: Literal["strong", "likely", "weak", "none"] | None = None
+    said: tuple[Said, ...] = ()

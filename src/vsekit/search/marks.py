@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from vsekit.errors import UserError
+from vsekit.search.base import SearchModel
 from vsekit.search.filters import Has, Or
+from vsekit.search.hubs import stored_dim
 from vsekit.search.items import MARKS, Value
 from vsekit.search.stores.base import Store
 
@@ -34,15 +36,19 @@ def make_anew(store: Store, dim: int) -> None:
 
 
 @contextmanager
-def opened_for(place: Path | str, dim: int, rebuild: bool) -> Iterator[Store]:
-    """The store at a place, made where it is not there; `rebuild` makes it anew."""
+def opened_for(place: Path | str, model: SearchModel, rebuild: bool, dtype: str | None = None) -> Iterator[Store]:
+    """The store at a place, made where it is not there; `rebuild` makes it anew. dtype: see `open_store`."""
     from vsekit.search.stores import open_store
 
     marks: Marks = {}
-    if rebuild:
+    dim = stored_dim(model)
+    if rebuild or dim != model.dim:
         with suppress(UserError), open_store(place) as store:  # there may be none that can be read
-            marks = marks_of(store)
-    with open_store(place, create=dim, rebuild=rebuild) as store:
+            if rebuild:
+                marks = marks_of(store)
+            elif store.dim == model.dim:  # made without the model's querybank
+                dim = model.dim
+    with open_store(place, create=dim, rebuild=rebuild, dtype=dtype) as store:
         _let_wait(store, marks)
         yield store
 

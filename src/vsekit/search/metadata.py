@@ -1,6 +1,8 @@
 """What a picture file says of itself: when it was taken, with what and where; upright size, folder and name.
 
     year month taken camera lens lat lon    from EXIF, where it is there and makes sense
+    title description keywords comment      what was written into the file about it (`about`)
+    written                                 the text in the picture, where it was read (`ocr`)
     width height                            of the upright picture
     folder name extension                   of the file
     dated                                   when it was taken, else when its file was last changed (in this machine's time)
@@ -20,7 +22,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from vsekit.data.decoding import upright_size
+from vsekit.search.about import about_picture
 from vsekit.search.items import Value
+from vsekit.search.words import WRITTEN
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -36,8 +40,11 @@ _SCREENSHOT = re.compile(
     re.IGNORECASE,
 )
 _DRAWN = ("png", "gif", "webp", "bmp")  # formats that no camera writes
-#: What `picture_meta` may find.
-FIELDS = ("width", "height", "year", "month", "taken", "camera", "lens", "lat", "lon")
+#: What `picture_meta` may find, and the text in a picture.
+FIELDS = (
+    *("width", "height", "year", "month", "taken", "camera", "lens", "lat", "lon"),
+    *("title", "description", "keywords", "comment", WRITTEN),
+)
 
 
 def picture_meta(image: Image.Image) -> dict[str, Value]:
@@ -61,7 +68,7 @@ def picture_meta(image: Image.Image) -> dict[str, Value]:
     longitude = _degrees(gps.get(_LONGITUDE), gps.get(_LONGITUDE_REF), 180)
     if latitude is not None and longitude is not None:
         meta |= {"lat": latitude, "lon": longitude}
-    return meta
+    return meta | about_picture(image, tags, exif)
 
 
 def file_meta(path: str, folder: str) -> dict[str, Value]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from vsekit.data.text import Ragged
 from vsekit.data.views import chosen_crops, cut, resized
 from vsekit.engines.images import ImageEngine, TorchImages, graph_of, image_engine
 from vsekit.errors import UserError
+from vsekit.evaluation.meeting import ENSEMBLE, members_of
 from vsekit.export.runtime import is_exported, open_exported
 from vsekit.features.cache import CachedFeatures
 from vsekit.features.fingerprints import content_of
@@ -24,7 +25,8 @@ from vsekit.models.hub import HUB_NAME, config_of, load_from_hub, unit
 from vsekit.models.model import STARTER, VSE, load_model, model_folder
 from vsekit.parts import Sets
 from vsekit.search.base import SearchModel
-from vsekit.search.exported import ExportedModel
+from vsekit.search.exported import ExportedModel, cached
+from vsekit.search.hubs import Bank
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -54,7 +56,17 @@ class VSEModel(_TorchModel):
         self.model = model.eval().read_pictures().to(self.device)
         self.folder, self.view, self.side, self.dim = folder, model.view, model.view.resize, model.settings.dim
         self.fingerprint = fingerprint(model.fingerprint(), model.view.model_dump(mode="json"))
+        self.has_bank = model.querybank is not None
         self._engine: ImageEngine = TorchImages(self.model.image.encoder)
+        self._named: Path | None = None  # features that a person named
+
+    @cached_property
+    def bank(self) -> Bank | None:
+        bank, similarity = self.model.querybank, self.model.similarity
+        if bank is None:
+            return None
+        images, captions = similarity.prepare_images(bank.images), similarity.prepare_captions(bank.captions)
+        return Bank(images.numpy(), captions.numpy(), bank.temperature, bank.weight)
 
     def get_ready(self, pictures: int) -> None:
         """Through ONNX Runtime where that pays, or its graph is there already."""
@@ -76,7 +88,7 @@ class VSEModel(_TorchModel):
                 field="--features",
                 remedy="Leave --features out.",
             )
-        self._features = self._known(folder)
+        self._features, self._named = self._known(folder), folder.absolute()
 
     @property
     def _averages_later(self) -> bool:
@@ -88,7 +100,11 @@ class VSEModel(_TorchModel):
 
     @cached_property
     def _features(self) -> CachedFeatures:
-        return self._known()
+        return self._known(self._named)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process opens features itself."""
+        return {name: value for name, value in self.__dict__.items() if name != "_features"}
 
     def cached(self, data: bytes) -> np.ndarray | None:
         """(N, d) float32 features that were kept of the picture."""
@@ -141,13 +157,26 @@ class TransformersModel(_TorchModel):
         self.side = max(value for value in size.values() if isinstance(value, int))
         self.dim = self.encode_texts(["a"]).shape[1]
         self.fingerprint = self.hub.fingerprint()
+        self._exported: ExportedModel | None = None
+
+    def get_ready(self, pictures: int) -> None:
+        """Through ONNX Runtime where the model is exported already, as `vse index` has done by then."""
+        self._exported = cached(self) if pictures and self.device.type == "cpu" else None
+        self.at_once = 1
+        if self._exported is not None:
+            self._exported.get_ready(pictures)
+            self.at_once = self._exported.at_once
 
     def prepare(self, image: Image.Image) -> np.ndarray:
-        """(3, H, W) float32"""
+        """(3, H, W) float32, or what the exported model reads."""
+        if self._exported is not None:
+            return self._exported.prepare(image)
         return np.asarray(self._images(images=image, return_tensors="np")["pixel_values"][0], np.float32)
 
     @torch.inference_mode()
     def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
+        if self._exported is not None:
+            return self._exported.embed(prepared)
         pixels = torch.from_numpy(np.stack(prepared)).to(self.device)
         return unit(self.model.get_image_features(pixel_values=pixels)).cpu().numpy()
 
@@ -166,9 +195,15 @@ class TransformersModel(_TorchModel):
 
 
 def load_search_model(name: str | Path) -> SearchModel:
-    """Loads "starter" (it comes with vsekit), a run or model folder, one that vse export made, or a model like CLIP: a folder
-    or a hub's name."""
+    """Loads "starter" (it comes with vsekit), a run or model folder, one that vse export made, the ensemble.json of a run of
+    several models, or a model like CLIP: a folder or a hub's name."""
     path = Path(name)
+    if path.name == ENSEMBLE and path.is_file():
+        from vsekit.search.ensemble import EnsembleModel
+
+        members = [Path(member) for member in members_of(path.resolve().parent)]
+        loaded = [VSEModel(load_model(one), str(one), model_folder(one)) for one in members]
+        return EnsembleModel(loaded, path.resolve())
     if str(name) == STARTER:
         return VSEModel(load_model(STARTER), STARTER, model_folder(STARTER))
     if path.is_dir():
@@ -192,5 +227,7 @@ def is_model(name: str | Path) -> bool:
     path = Path(name)
     if str(name) == STARTER or not path.exists():
         return str(name) == STARTER or bool(HUB_NAME.fullmatch(str(name)))
+    if path.name == ENSEMBLE and path.is_file():
+        return True
     marks = {"vsekit", "vsekit_export", "model_type"}
     return any(marks & config_of(folder).keys() for folder in (path, path / "model"))

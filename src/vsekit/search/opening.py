@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsekit.errors import UserError
 from vsekit.progress import QUIET, Progress
 from vsekit.search.searcher import Searcher
-from vsekit.search.stores.base import Store
+from vsekit.search.stores import Store, open_store
 
 if TYPE_CHECKING:
     from vsekit.search.base import SearchModel
@@ -60,3 +61,22 @@ def _model(store: Store, model: str | None, progress: Progress) -> SearchModel:
         raise UserError(
             f"the model of this index can't be loaded: {error}", file=store.location, remedy="Say where it is: --model"
         ) from None
+
+
+def followed(old: Searcher, identity: str, load: Callable[[], Searcher]) -> Searcher:
+    """The searcher of the index as it is now; the old one where nothing that matters has changed.
+
+    Args:
+        identity: of the index that `old` was opened with.
+        load: makes one anew, for an index of another model.
+    """
+    now = old.store.identity()
+    header = old.store.header if now == identity else {}
+    if now == identity and header.get("fingerprint") in (None, old.model.fingerprint):
+        same = header.get("calibration") == old.header.get("calibration")
+        return old if same else Searcher(old.store, old.model, old.reranker)
+    store = open_store(old.store.location)
+    if store.header.get("fingerprint") == old.model.fingerprint:
+        return Searcher(store, old.model, old.reranker)
+    store.close()
+    return load()

@@ -6,9 +6,12 @@
     factor     = quoted words | item:ID | picture file | "(" expression ")"
 
 What makes a text an expression is its beginning: one term, after any signs and opening parentheses, with a sign, a
-closing parenthesis or the end of the text behind it. Everything else is words, so "t-shirt", "black-and-white" and
-`"Guernica" on a wall` need no care. Signs after an ID or a file name need a space before them, since both may hold "-".
+closing parenthesis or the end of the text behind it. Everything else is words, so "t-shirt" and "black-and-white" need
+no care. Signs after an ID or a file name need a space before them, since both may hold "-".
 Quotes are "…" or “…”; a " inside is written \\". A picture file is one that exists and is named like a picture.
+
+Quotes among words, or around all of them, hold *exact words*: only what holds them is found (`vsekit.search.words`), and the
+other words rank it; so `"Guernica" on a wall`, and `"Guernica"` alone.
 
     "dog" + photo.jpg - "water"        0.5*"snow" + item:3f2a        ("dog" + "cat") - 2*"indoors"
 
@@ -27,6 +30,7 @@ import numpy as np
 
 from vsekit.data.readers.base import IMAGE_SUFFIXES
 from vsekit.errors import UserError
+from vsekit.search.words import words_of
 
 if TYPE_CHECKING:
     from vsekit.data.decoding import Source
@@ -38,9 +42,13 @@ LARGEST = 1e6
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"((?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+\-]?\d+)?)\s*\*\s*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"|“([^”]*)”')
+# Among words; 5" is a length.
+_EXACT = re.compile(rf"(?<!\S)(?:{_QUOTED.pattern})(?=[\s.,;:!?]|$)")
 _ITEM = re.compile(r'item:([^\s"“()+*]+)')
 _SIGN = re.compile(r"[+\-−]")
 _BARE = re.compile(r'[^\s"“()+*]+')
+#: Words for sure, and most queries: a term begins with a quote, a number, item: or a file name, which has a dot.
+_PLAIN = re.compile(r'\s*[^\W\d_][^.:"“]*\Z')
 WEIGHTS = f"Weights go up to {LARGEST:,.0f}; only their proportions matter."
 
 
@@ -55,10 +63,11 @@ class Term:
 
 @dataclass(frozen=True)
 class Query:
-    """A weighted sum. text: as it was written."""
+    """A weighted sum. text: as it was written. exact: words in a row that an answer must hold."""
 
     terms: tuple[Term, ...]
     text: str = ""
+    exact: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for term in self.terms:
@@ -105,9 +114,29 @@ def parse(text: str, *, files: bool = False) -> Query:
     if not text.strip():
         raise UserError("the query is empty", remedy='Say what to look for, for example "a brown dog on sand".')
     reader = _Reader(text, files)
-    if not reader.is_expression():
-        return Query((Term(1.0, "text", " ".join(text.split())),), text)
+    quoted = _QUOTED.fullmatch(text.strip())
+    if _PLAIN.match(text) or not reader.is_expression() or (quoted and words_of(text)):
+        return _sentence(text)
     return Query(tuple(reader.expression()), text)
+
+
+def _sentence(text: str) -> Query:
+    """Words, of which those in quotes are exact; quotes without words mean nothing."""
+    exact: list[str] = []
+
+    def take(quoted: re.Match[str]) -> str:
+        if not words_of(quoted[0]):
+            return quoted[0]
+        exact.append(_unquoted(quoted))
+        return " "
+
+    others = " ".join(_EXACT.sub(take, text).split())
+    return Query((Term(1.0, "text", others if words_of(others) else " ".join(exact) or others),), text, tuple(exact))
+
+
+def _unquoted(quoted: re.Match[str]) -> str:
+    words = quoted[2] if quoted[1] is None else re.sub(r"\\(.)", r"\1", quoted[1])
+    return " ".join(words.split())
 
 
 class _Reader:
@@ -173,11 +202,10 @@ class _Reader:
 
     def _factor(self, missing: Callable[[], None]) -> list[Term] | None:
         if (quoted := self._take(_QUOTED)) is not None:
-            words = quoted[2] if quoted[1] is None else re.sub(r"\\(.)", r"\1", quoted[1])
-            if not words.strip():
+            if not (words := _unquoted(quoted)):
                 self.at = quoted.start()
                 self._wrong("there are no words in these quotes")
-            return [Term(1.0, "text", " ".join(words.split()))]
+            return [Term(1.0, "text", words)]
         if (item := self._take(_ITEM)) is not None:
             return [Term(1.0, "item", item[1])]
         if (path := self._file()) is not None:

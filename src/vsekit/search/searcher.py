@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vsekit.errors import UserError
-from vsekit.search.calibration import Asked, Calibration
+from vsekit.search.answering import answered, side_of
+from vsekit.search.asking import Answer, Ask, Read, Timing
+from vsekit.search.calibration import Calibration
 from vsekit.search.filters import Filter
 from vsekit.search.filters import parse as parse_filter
+from vsekit.search.fusion import Spoken, spoken
 from vsekit.search.hiding import Hiding
-from vsekit.search.items import Hit, Item, Kind
+from vsekit.search.hubs import query_vectors
+from vsekit.search.items import Item, Kind
 from vsekit.search.query import Query, combined, parse
 from vsekit.search.stores.base import Found, Store
+from vsekit.search.words import Holds, words_of
 
 if TYPE_CHECKING:
     from vsekit.data.decoding import Source
@@ -34,60 +39,6 @@ if TYPE_CHECKING:
 
 CACHED_TEXTS = 4096
 ATTEMPTS = 3
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Milliseconds. search: of the store; total: with encoding, re-ranking and all else."""
-
-    encode: float
-    search: float
-    total: float
-
-
-@dataclass(frozen=True)
-class Answer:
-    """verdict: None, or a sentence that says that nothing matches. more: whether there are hits beyond these."""
-
-    hits: list[Hit]
-    verdict: str | None = None
-    more: bool = False
-    timing: Timing = field(default_factory=lambda: Timing(0.0, 0.0, 0.0))
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A query, and what to find for it.
-
-    top, offset: the best `top` items after the first `offset`.
-    kind: what to find, pictures or captions.
-    filter: what the metadata must be like, see `vsekit.search.filters`.
-    rerank: how many of the best the second model reads again and puts in order; 0 for none.
-    """
-
-    query: Query
-    top: int = 20
-    offset: int = 0
-    kind: Kind = "image"
-    filter: str | Filter | None = None
-    rerank: int = 0
-
-
-@dataclass(frozen=True)
-class _Read:
-    """An ask that can be answered. filter: read, and without what is hidden. hidden: pictures whose captions are left out.
-    named: the items of the query, which are left out, too."""
-
-    ask: Ask
-    filter: Filter | None
-    hidden: Collection[str]
-    named: Mapping[str, Item]
-    vector: np.ndarray
-
-    @property
-    def wanted(self) -> int:
-        """How many the store must find. One more than is shown tells whether there are more."""
-        return max(self.ask.offset + self.ask.top + 1, self.ask.rerank) + len(self.named)
 
 
 class Searcher:
@@ -153,11 +104,11 @@ class Searcher:
             with suppress(Exception):  # whose fault it is shows below
                 self.encode_texts([text for ask in asks for text in ask.query.texts])
         answers: list[Answer | Exception] = [RuntimeError("not asked")] * len(asks)
-        together: dict[tuple[object, ...], list[tuple[int, _Read]]] = defaultdict(list)
+        together: dict[tuple[object, ...], list[tuple[int, Read]]] = defaultdict(list)
         for i, ask in enumerate(asks):
             try:
                 read = self._read(ask, shown[i])
-                together[(read.wanted, ask.kind, repr(read.filter))].append((i, read))
+                together[(read.wanted, ask.kind, repr(read.passing))].append((i, read))
             except Exception as error:
                 answers[i] = error
         encode = _milliseconds(start)
@@ -197,12 +148,14 @@ class Searcher:
                 self._texts.move_to_end(text)
             while len(self._texts) > CACHED_TEXTS:
                 self._texts.popitem(last=False)
-        return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.store.dim), np.float32)
+        return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.model.dim), np.float32)
 
-    def vector(self, query: Query, *, strict: bool = True) -> np.ndarray:
-        """(dim,) the unit vector that stands for a query. One without direction is an error, or zero if not `strict`."""
+    def vector(self, query: Query, kind: Kind = "image", *, strict: bool = True) -> np.ndarray:
+        """(dim,) what is compared with items of a kind for a query: its unit vector, and its part in hubs where the index
+        tells them (`vsekit.search.hubs`). One without direction is an error, or zero if not `strict`."""
         (shown,) = self._shown([query])
-        return self._vector(query, shown, strict)
+        named = {item.id: item for item in self.named(query.items)}
+        return self._vector(query, kind, shown, named, strict)
 
     def _shown(self, queries: Sequence[Query]) -> list[list[np.ndarray] | Exception]:
         """For each query the vectors of its pictures, in one call of the encoder; where that fails, one by one."""
@@ -215,31 +168,35 @@ class Searcher:
         except Exception as error:
             return [error] if len(queries) == 1 else [self._shown([query])[0] for query in queries]
 
-    def _vector(self, query: Query, shown: list[np.ndarray] | Exception, strict: bool = True) -> np.ndarray:
+    def _vector(
+        self,
+        query: Query,
+        kind: Kind,
+        shown: list[np.ndarray] | Exception,
+        named: Mapping[str, Item],
+        strict: bool = True,
+    ) -> np.ndarray:
         if isinstance(shown, Exception):
             raise shown
+        dim = self.model.dim
         made = {
             "text": iter(self.encode_texts(query.texts)),
             "picture": iter(shown),
-            "item": iter(self.store.vectors(query.items) if self.named(query.items) else ()),
+            "item": iter(self.store.vectors(query.items)[:, :dim] if named else ()),
         }
-        vector = combined([term.weight for term in query.terms], np.stack([next(made[t.kind]) for t in query.terms]))
+        vectors = np.stack([next(made[term.kind]) for term in query.terms])
+        weights = np.array([term.weight for term in query.terms], np.float32)
+        vector = combined(weights.tolist(), vectors)
+        other = [(side_of(term, named) == "image") != (kind == "image") for term in query.terms]
+        length = weights @ (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)) @ vector
+        part = float(weights @ other / length) if length > 1e-6 else 0.0
+        vector = query_vectors(vector[None], part, dim, self.store.dim)[0]
         if strict and not vector.any():
             raise UserError(
                 "this query has no direction: its terms cancel out, or the model knows none of its words",
                 remedy="Use other words or weights.",
             )
         return vector
-
-    def _unknown_fields(self, filter: Filter) -> str:
-        """A sentence on fields that no picture has: most likely they are mistyped."""
-        known = self.store.fields()
-        unknown = sorted(filter.asked() - set(known))
-        if not unknown:
-            return ""
-        return (
-            f" Nothing has a field {' or '.join(map(repr, unknown))}; there are: {', '.join(sorted(known)) or 'none'}."
-        )
 
     def named(self, ids: Sequence[str]) -> list[Item]:
         """The items of these ids; UserError for one that is not there."""
@@ -248,7 +205,7 @@ class Searcher:
         except KeyError as error:
             raise UserError(f"no item {error} in this index", remedy="Ids stand in the answers of a search.") from None
 
-    def _read(self, ask: Ask, shown: list[np.ndarray] | Exception) -> _Read:
+    def _read(self, ask: Ask, shown: list[np.ndarray] | Exception) -> Read:
         if ask.top < 1 or ask.offset < 0 or ask.rerank < 0:
             raise UserError("top must be at least 1, offset and rerank at least 0")
         if ask.rerank and self.reranker is None:
@@ -256,11 +213,23 @@ class Searcher:
         filter = parse_filter(ask.filter) if isinstance(ask.filter, str) else ask.filter
         named = {item.id: item for item in self.named(ask.query.items)}
         shown_to, hidden = self.hiding.without(filter), self.hiding.ids(filter)
-        return _Read(ask, shown_to, hidden, named, self._vector(ask.query, shown))
+        exact = tuple(Holds(words_of(text)) for text in ask.query.exact)
+        if exact and (why := self.store.lacks_words):
+            raise UserError(f"exact words can't be found: {why}", remedy="Ask without the quotes.")
+        said = self._spoken(ask)
+        vector = self._vector(ask.query, ask.kind, shown, named, strict=not (exact or said))
+        return Read(ask, shown_to, hidden, named, vector, exact, said)
 
-    def _found(self, reads: Sequence[_Read]) -> list[Answer | Exception]:
+    def _spoken(self, ask: Ask) -> Spoken | None:
+        """What holds words of the query, where it is nothing but words, and not all of them exact."""
+        query = ask.query
+        if query.words is None or query.terms[0].weight != 1 or query.words == " ".join(query.exact):
+            return None
+        return spoken(self.store, query.words, ask.kind, self.model.words)
+
+    def _found(self, reads: Sequence[Read]) -> list[Answer | Exception]:
         """Answers to asks that want as many of the same kind, by one search of the store."""
-        kind, filter = reads[0].ask.kind, reads[0].filter
+        kind, filter = reads[0].ask.kind, reads[0].passing
         start = time.perf_counter()
         try:
             vectors = np.stack([read.vector for read in reads])
@@ -277,45 +246,15 @@ class Searcher:
                 answers.append(error)
         return answers
 
-    def _answer(self, read: _Read, found: Found, count: int, searched: float) -> Answer:
+    def _answer(self, read: Read, found: Found, count: int, searched: float) -> Answer:
         for _ in range(ATTEMPTS - 1):
             with suppress(KeyError):  # an item was removed between being found and being read: look again
-                return self._hits(read, found, count, searched)
-            kind, filter = read.ask.kind, read.filter
+                return answered(self, read, found, count, searched)
+            read = replace(read, spoken=self._spoken(read.ask))
+            kind, filter = read.ask.kind, read.passing
             (found,) = self.store.search(read.vector[None], read.wanted, kind=kind, filter=filter)
             count = self.store.count(kind, filter)
-        return self._hits(read, found, count, searched)
-
-    def _hits(self, read: _Read, found: Found, count: int, searched: float) -> Answer:
-        ask, vector, found = read.ask, read.vector, _without(found, read.named)
-        if ask.kind == "caption" and (hidden := read.hidden):
-            found = _without(found, [id_ for id_ in found.ids if id_.rpartition("#")[0] in hidden])
-        order = list(range(len(found.ids)))
-        if ask.rerank and self.reranker:
-            best = self.store.items(found.ids[: ask.rerank])
-            order[: ask.rerank] = self.reranker.order(ask.query, best, found.scores[: ask.rerank], read.named)
-        shown = order[ask.offset : ask.offset + ask.top]
-        items, scores = self.store.items([found.ids[i] for i in shown]), found.scores[shown]
-        asked = _asked(ask.query, read.named)
-        judged = self.calibration.judge(vector, scores, count, asked, ask.kind)
-        hits = [Hit(*columns) for columns in zip(items, scores.tolist(), *judged)]
-        filtered = ask.filter is not None
-        verdict = self.calibration.verdict(vector, found.scores, count, asked, ask.kind, filtered)
-        if filtered and read.filter is not None and not len(found.ids):
-            verdict = f"{verdict}{self._unknown_fields(read.filter)}"
-        return Answer(hits, verdict, len(order) > ask.offset + ask.top, Timing(0.0, searched, 0.0))
-
-
-def _asked(query: Query, named: Mapping[str, Item]) -> Asked:
-    """What a query is made of; a caption of the index is text."""
-    kinds = [named[str(term.value)].kind if term.kind == "item" else term.kind for term in query.terms]
-    sides: set[Asked] = {"image" if kind in ("picture", "image") else "text" for kind in kinds}
-    return sides.pop() if len(sides) == 1 else "mixed"
-
-
-def _without(found: Found, ids: Collection[str]) -> Found:
-    kept = [i for i, id_ in enumerate(found.ids) if id_ not in ids]
-    return found if len(kept) == len(found.ids) else Found([found.ids[i] for i in kept], found.scores[kept])
+        return answered(self, read, found, count, searched)
 
 
 def _milliseconds(start: float) -> float:

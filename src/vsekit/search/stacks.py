@@ -27,7 +27,7 @@ def stacked(items: Sequence[Item], vectors: np.ndarray) -> list[int]:
     Args:
         vectors: (n, dim), unit length.
     """
-    times = [_time(item) for item in items]
+    times = [taken_at(item) for item in items]
     first = list(range(len(items)))
     for i, item in enumerate(items):
         before = range(max(0, i - NEAR), i)
@@ -48,7 +48,7 @@ def _belong(a: Item, at: datetime | None, b: Item, bt: datetime | None, cosine: 
     return together and cosine >= BURST and a.meta.get("camera") == b.meta.get("camera")
 
 
-def _time(item: Item) -> datetime | None:
+def taken_at(item: Item) -> datetime | None:
     """When it was taken: the time of its file says nothing of bursts, since many are copied in a second."""
     try:
         return datetime.fromisoformat(str(item.meta["taken"]))

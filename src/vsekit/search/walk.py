@@ -55,6 +55,9 @@ class Source:
     folders: where the pictures lie.
     unreadable: folders that could not be listed, with the reason; what the index knows of them is left alone.
     missing: pictures of a collection that are not there, with the reason.
+    how: what `source_of` was given, by name, so that it can be looked at again; None for what was read in Python.
+    moving: pictures that are being written or moved just now; what the index knows of them is left alone.
+    deleted: pictures that somebody was seen to delete, even where their whole folder went with them.
     """
 
     root: str
@@ -63,9 +66,14 @@ class Source:
     pictures: list[Seen] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    how: dict[str, Any] | None = None
+    moving: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
 
     def holds(self, path: str, collection: Value | None) -> bool:
         """Whether an item of the index came from here, so that it must go when it is here no more."""
+        if path in self.moving:
+            return False
         if self.collection is not None:
             return collection == self.root
         return _below(path, self.root) and not any(_below(path, folder) for folder in self.unreadable)
@@ -158,12 +166,21 @@ def source_of(
     path = Path(path)
     if not path.exists():
         raise UserError(f"no such folder or collection: {path}")
+    how: dict[str, Any] = {
+        "path": os.path.abspath(path),
+        "format": format,
+        "columns": dict(columns) if columns else None,
+    }
+    how["images"] = None if images is None else os.path.abspath(images)
     if format is None and path.is_dir() and not columns:
         found = [name for name, reader in FORMATS.items() if name != "folder" and reader.find(path, Options())]
         format = "photos" if not found else None
     if format == "photos":
-        return walk(path)
+        source = walk(path)
+        source.how = {"path": how["path"], "format": format}
+        return source
     source = collected(read(path, format=format, images=images, columns=columns, lacking=True), format)
+    source.how = how
     if source.missing and not source.pictures:
         raise UserError(
             f"none of the {len(source.missing)} pictures of this collection is there, the first is {next(iter(source.missing))}",
@@ -171,6 +188,15 @@ def source_of(
             remedy="Put them there, or name their folder with --images. All problems at once: vse data check",
         )
     return source
+
+
+def again(source: Source) -> Source:
+    """The same folder or collection as it is now. UserError where it is not there, or can't be read."""
+    if source.how is None:
+        raise UserError(
+            "what was read in Python can't be looked at again", file=source.root, remedy="Give the collection's path."
+        )
+    return source_of(**source.how)
 
 
 def collected(pairs: Pairs, format: str | None = None) -> Source:

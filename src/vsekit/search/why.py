@@ -63,8 +63,9 @@ def explain(searcher: Searcher, query: Query, item_id: str) -> Why:
     boxes: dict[str, list[Box]] = {}
     if item.kind == "caption" and not query.texts:
         words, variants = _left_out(Query.of("text", item.text))
-        asked = searcher.vector(query)
-        scores = searcher.encode_texts([item.text, *(variant.words or "" for variant in variants)]) @ asked
+        asked, dim = searcher.vector(query, "caption"), searcher.model.dim
+        texts = searcher.encode_texts([item.text, *(variant.words or "" for variant in variants)])
+        scores = texts @ asked[:dim] + vector[dim:] @ asked[dim:]
         if len(words) == 1:
             scores[1] = 0.0
         named = {one.id: one for one in searcher.named(query.items)}
@@ -73,7 +74,9 @@ def explain(searcher: Searcher, query: Query, item_id: str) -> Why:
         words, variants = _left_out(query)
         # One call of the encoder for all of them.
         searcher.encode_texts([text for variant in (query, *variants) for text in variant.texts])
-        directions = [searcher.vector(v, strict=False) if v.terms else 0 * vector for v in (query, *variants)]
+        directions = [
+            searcher.vector(v, item.kind, strict=False) if v.terms else 0 * vector for v in (query, *variants)
+        ]
         scores = np.stack(directions) @ vector
         shown = item if item.kind == "image" else None
     text = item.text if item.kind == "caption" else " ".join(query.texts)

@@ -14,6 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.search.stores.reference import DIM
+
+from vsekit.search.stores.embedded import EmbeddedStore
 
 with suppress(ImportError):
     import faiss
@@ -125,8 +128,11 @@ def place_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
     def place(store: str) -> str:
         name = f"t{uuid.uuid4().hex[:12]}"
-        if store == "embedded":
-            return str(tmp_path_factory.mktemp("index") / name)
+        if store in ("embedded", "halves"):
+            folder = tmp_path_factory.mktemp("index") / name
+            if store == "halves":  # stays so for whoever opens it
+                EmbeddedStore(folder, DIM, dtype="float16").close()
+            return str(folder)
         if store == "postgres":
             address = request.getfixturevalue("postgres_server")
             return f"{address}{'&' if '?' in address else '?'}table={name}"

@@ -128,9 +128,9 @@ def test_text_queries_find_99_percent_of_the_true_best_pictures_when_search_is_a
         assert recall(store, ALL) >= 0.99
 
 
-def test_an_index_tuned_with_pictures_as_queries_would_find_less_than_99_percent_for_text() -> None:
+def test_an_index_tuned_with_pictures_as_queries_would_find_less_than_99_percent_for_text(tmp_path: Path) -> None:
     ids = np.arange(len(IMAGES))
-    index = approximate.build(IMAGES, ids)
+    index = approximate.build(IMAGES, ids, tmp_path / "index.ivf")
     truth = exact.true_best(IMAGES, IMAGES[:256], 10, ids)
     probes, depth, _ = approximate.effort(index, IMAGES, IMAGES[:256], truth)
     true = exact.true_best(IMAGES, TEXTS[:300], 10, ids)

@@ -169,3 +169,17 @@ def test_marks_break_the_seal_and_who_marked_seals_again_unless_another_writes(t
     assert not check_index(tmp_path / "i").notes
     with EmbeddedStore(tmp_path / "i") as store:
         assert store.count("image") == 10
+
+
+def test_one_who_reads_goes_on_seeing_what_other_processes_write(tmp_path: Path) -> None:
+    """Reading the file for its checksum must not end SQLite's locks on it, which are the whole process's."""
+    filled(tmp_path / "i")
+    write = (
+        "from pathlib import Path; from vsekit.search.stores.embedded import EmbeddedStore\n"
+        f"with EmbeddedStore(Path({str(tmp_path / 'i')!r})) as store: store.set_header({{'model': 'MODEL'}})"
+    )
+    with EmbeddedStore(tmp_path / "i") as store:
+        for model in ("one", "two", "three"):
+            EmbeddedStore(tmp_path / "i").close()  # another reader of this process, who leaves
+            subprocess.run([sys.executable, "-c", write.replace("MODEL", model)], check=True)
+            assert store.header == {"model": model}

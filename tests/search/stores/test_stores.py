@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from vsekit.search.items import Item, Kind
 from vsekit.search.stores import Store, copy_index, open_store
 from vsekit.search.stores.rows import summary
 
-STORES = ["embedded", "postgres", pytest.param("milvus", marks=pytest.mark.slow)]
+STORES = ["embedded", "halves", "postgres", pytest.param("milvus", marks=pytest.mark.slow)]
 Place = Callable[[str], str]
 
 
@@ -180,7 +182,7 @@ def test_an_index_opened_again_holds_what_was_written(location: str) -> None:
 
 def test_an_index_that_is_not_there_is_a_mistake_with_a_remedy(location: str) -> None:
     with pytest.raises(UserError, match="there is no index"):
-        open_store(location)
+        open_store(f"{location}x")
 
 
 def test_a_reader_sees_what_the_writer_has_committed_and_a_second_writer_is_refused(store: Store) -> None:
@@ -278,6 +280,36 @@ def test_a_copy_in_any_other_store_is_the_same_index(kind_of_store: str, target:
     with open_store(there) as copy:
         assert copy.header == {"model": "m"}
         whole(copy, reference)
+
+
+class Counted:
+    """A store that remembers how many items were taken from it, at most, before their vectors were asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.held, self.most = store, 0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def all_items(self) -> Iterator[Item]:
+        for item in self.store.all_items():
+            self.held += 1
+            self.most = max(self.most, self.held)
+            yield item
+
+    def vectors(self, ids: Sequence[str]) -> np.ndarray:
+        assert len(ids) == self.held
+        self.held = 0
+        return self.store.vectors(ids)
+
+
+def test_a_copy_reads_no_more_than_a_batch_at_a_time(tmp_path: Path) -> None:
+    with open_store(tmp_path / "index", create=DIM) as source:
+        source.write([picture(i) for i in range(500)], vectors(500))
+        source.set_header({"model": "m"})
+        counted = Counted(source)
+        assert copy_index(counted, tmp_path / "copy", batch=60) == 500  # type: ignore[arg-type]
+        assert counted.most == 60
 
 
 def test_a_rebuilt_index_is_empty_and_holds_vectors_of_another_size(location: str) -> None:

@@ -43,7 +43,9 @@ STORES = {
 }
 
 
-def open_store(location: str | Path, *, create: int | None = None, rebuild: bool = False) -> Store:
+def open_store(
+    location: str | Path, *, create: int | None = None, rebuild: bool = False, dtype: str | None = None
+) -> Store:
     """Opens an index: a folder, postgresql://user@host/database?table=name, or milvus://host:port/collection.
 
     A store of another package is named by the scheme: my_package.stores:MyStore://…, or NAME:// where the package has an
@@ -53,8 +55,16 @@ def open_store(location: str | Path, *, create: int | None = None, rebuild: bool
         location: where it is; or a folder of pictures that was indexed into itself.
         create: the size of its vectors, to make it where it is not there yet; UserError where it is there with another.
         rebuild: with `create`, forget what is there, whatever its size; UserError while another process writes.
+        dtype: "float16" for a new index that keeps its vectors in half precision; UserError where it is there with another.
     """
-    return _store(location)(str(location), create, rebuild=rebuild)  # type: ignore[call-arg]
+    store = _store(location)
+    if dtype not in (None, *store.dtypes):
+        raise UserError(
+            f"{location} can't keep vectors in {dtype}{nearest(dtype or '', store.dtypes)}",
+            remedy=f"It keeps them in {' or '.join(store.dtypes)}; a folder keeps float16, too.",
+        )
+    more = {"dtype": dtype} if len(store.dtypes) > 1 else {}
+    return store(str(location), create, rebuild=rebuild, **more)  # type: ignore[call-arg]
 
 
 def check_index(location: str | Path) -> Checked:
@@ -89,15 +99,23 @@ def _outside(scheme: str, location: str | Path) -> type[Store]:
     return found
 
 
-def copy_index(source: Store, target: str | Path, progress: Update | None = None, *, batch: int = 1000) -> int:
-    """Copies an index to another place, which must be empty or not there yet, and gives the number of items.
+def copy_index(
+    source: Store,
+    target: str | Path,
+    progress: Update | None = None,
+    *,
+    batch: int = 1000,
+    dtype: str | None = None,
+) -> int:
+    """Copies an index to another place, which must be empty or not there yet, and gives the number of items. It holds `batch`
+    items at a time, whatever the size. dtype: see `open_store`.
 
     The header is written last and only when all items have arrived: an interrupted copy is an index without a model, and
     copying again goes over it. A copy that is there already, header and items, is left as it is. The exported model goes along.
     """
     from vsekit.search.exported import keep, kept
 
-    with open_store(target, create=source.dim) as copy:
+    with open_store(target, create=source.dim, dtype=dtype) as copy:
         copy.lock()
         if copy.header and copy.header == source.header and _same_items(source, copy):
             return source.count()

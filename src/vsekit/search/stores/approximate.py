@@ -17,11 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vsekit.search.stores import inverted
+from vsekit.search.stores.halves import single
+
 TARGET = 0.995  # recall@10 on sample queries; measured on a few hundred, it keeps 0.99 on others
 TOP = 10
 SAMPLES = 256
-SHARES = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0)  # of the groups
-DEPTHS = (256, 512, 1024)
+SHARES = (0.004, 0.008, 0.015, 0.03, 0.06, 0.12, 0.25, 0.5, 1.0)  # of the groups
+DEPTHS = (256, 512, 1024, 2048, 4096)
 
 
 class Effort(NamedTuple):
@@ -33,8 +36,13 @@ class Effort(NamedTuple):
     recall: float
 
 
-def build(vectors: np.ndarray, ids: np.ndarray) -> Any:
-    """An index of `vectors[ids]`, found by those ids. vectors: (n, dim), usually mapped; ids: (m,) rising."""
+def build(vectors: np.ndarray, ids: np.ndarray, path: Path) -> Any:
+    """An index of `vectors[ids]`, found by those ids, in a file that is mapped (`inverted`). OSError where it can't be written.
+
+    Args:
+        vectors: (n, dim) in single or half precision, usually mapped.
+        ids: (m,) rising.
+    """
     faiss: Any = importlib.import_module("faiss")  # its stubs are wrong
 
     dim = vectors.shape[1]
@@ -43,11 +51,9 @@ def build(vectors: np.ndarray, ids: np.ndarray) -> Any:
     index = faiss.IndexIVFPQFastScan(faiss.IndexFlatIP(dim), dim, groups, pieces, 4, faiss.METRIC_INNER_PRODUCT)
     index.cp.min_points_per_centroid = 1
     sample = np.random.default_rng(0).choice(len(ids), min(len(ids), max(64 * groups, 65536)), replace=False)
-    index.train(vectors[ids[np.sort(sample)]])
-    for start in range(0, len(ids), 65536):
-        rows = ids[start : start + 65536]
-        index.add_with_ids(vectors[rows], rows)
-    return index
+    index.train(single(vectors[ids[np.sort(sample)]]))
+    inverted.write(index, vectors, ids, path)
+    return inverted.load(path)
 
 
 def candidates(index: Any, queries: np.ndarray, probes: int, depth: int, among: np.ndarray | None) -> list[np.ndarray]:
@@ -73,7 +79,7 @@ def effort(index: Any, vectors: np.ndarray, queries: np.ndarray, truth: Sequence
             probes = max(1, round(share * index.nlist))
             hits = 0
             for query, found, true in zip(queries, candidates(index, queries, probes, depth, None), truth):
-                best = found[np.argsort(-(vectors[found] @ query))[:TOP]]
+                best = found[np.argsort(-(single(vectors[found]) @ query))[:TOP]]
                 hits += len(np.intersect1d(best, true))
             recall = hits / sum(map(len, truth))
             if recall >= TARGET:
@@ -88,7 +94,7 @@ def sample_queries(vectors: np.ndarray, ids: np.ndarray, other: np.ndarray, head
     if given.ndim == 2 and given.shape[1] == vectors.shape[1] and len(given) >= 32:
         return given[:SAMPLES]
     if len(other) >= SAMPLES:
-        return other[np.sort(np.random.default_rng(2).choice(len(other), SAMPLES, replace=False))]
+        return single(other[np.sort(np.random.default_rng(2).choice(len(other), SAMPLES, replace=False))])
     return outside_queries(vectors, ids)
 
 
@@ -96,7 +102,7 @@ def outside_queries(vectors: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """(SAMPLES, dim): queries as another modality's might be, where there are none to be had: an item's direction from the
     mean, drowned in three times as much noise, far from the cone that the items lie in."""
     generator = np.random.default_rng(1)
-    sample = vectors[np.sort(generator.choice(ids, min(len(ids), 4096), replace=False))]
+    sample = single(vectors[np.sort(generator.choice(ids, min(len(ids), 4096), replace=False))])
     mean = sample.mean(axis=0)
     chosen = sample[generator.choice(len(sample), SAMPLES)] - mean
     chosen /= np.linalg.norm(chosen, axis=1, keepdims=True) + 1e-12
@@ -104,21 +110,3 @@ def outside_queries(vectors: np.ndarray, ids: np.ndarray) -> np.ndarray:
     queries = chosen + 3 * noise / np.linalg.norm(noise, axis=1, keepdims=True)
     queries -= (queries @ mean)[:, None] * mean / (mean @ mean + 1e-12)
     return (queries / np.linalg.norm(queries, axis=1, keepdims=True)).astype(np.float32)
-
-
-def save(index: Any, path: Path) -> None:
-    """OSError where it can't be written."""
-    faiss: Any = importlib.import_module("faiss")  # its stubs are wrong
-
-    try:
-        faiss.write_index(index, str(path))
-    except RuntimeError as error:
-        raise OSError(str(error)) from None
-
-
-def load(path: Path) -> Any:
-    """FileNotFoundError where it is gone."""
-    faiss: Any = importlib.import_module("faiss")  # its stubs are wrong
-
-    path.stat()
-    return faiss.read_index(str(path))

@@ -21,6 +21,12 @@ from vsekit.search.items import Item, Kind, Place, Value
 
 if TYPE_CHECKING:
     from vsekit.search.filters import Filter
+    from vsekit.search.words import Phrase
+
+#: For `Store.lacks_words`.
+MADE_BEFORE = (
+    "this index was made before words were searched; vse index on the same folders adds them, and encodes nothing"
+)
 
 
 class Found(NamedTuple):
@@ -51,11 +57,16 @@ class UnreachableError(UserError):
     """The index is not there (any more), is damaged, or its database does not answer: no mistake of who asks."""
 
 
+class WritingError(UserError):
+    """Another process writes to the index; it can be waited for."""
+
+
 class Store(ABC):
-    """location: what `open_store` takes to open it again. dim: the size of the vectors."""
+    """location: what `open_store` takes to open it again. dim: the size of the vectors. dtypes: in which it can keep them."""
 
     location: str
     dim: int
+    dtypes: tuple[str, ...] = ("float32",)
 
     @abstractmethod
     def lock(self) -> None:
@@ -122,6 +133,18 @@ class Store(ABC):
     def fields(self) -> dict[str, dict[str, Any]]:
         """The metadata of pictures, for filters: name → {"type": "number" | "text" | "boolean", and "min", "max" or
         "values": [[value, count], …] (the commonest 50), "count": items that have it}."""
+
+    # Words; a store without them is searched by vectors alone.
+
+    @property
+    def lacks_words(self) -> str | None:
+        """Why items can't be found by the words they hold (`vsekit.search.words`), for whoever asks; None where they can. Where
+        they can, the store's filters know `Holds`."""
+        return "this store does not search words"
+
+    def holders(self, phrase: Phrase, most: int, *, kind: Kind) -> list[str]:
+        """Ids of items of a kind that hold a phrase, or of pictures a caption of which does: of at most so many. In no order."""
+        return []
 
     # Looking through pictures. These work with any store, by reading all of it.
 

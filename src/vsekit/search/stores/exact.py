@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from vsekit.search.stores.halves import HALF, single
 from vsekit.search.stores.rows import scores
 
 BLOCK = 16384  # rows gathered at once
+HALVES = 4096  # … in half precision: in single precision, a processor's cache holds them
 SCORES = 2**24  # scores held at once
 FEW = 4096  # rows for which faiss is not worth importing
 
@@ -26,7 +28,7 @@ def best(
     """For each query, the rows that may be among its `top` best once scores are exact; ties at the end all included.
 
     Args:
-        vectors: (n, dim) float32, usually mapped.
+        vectors: (n, dim) in single or half precision, usually mapped.
         queries: (q, dim) float32.
         rows: those to look at, rising; all where None.
         dead: where all are looked at, those that don't count: their numbers, or a mask (n,).
@@ -39,7 +41,7 @@ def best(
             edge = np.partition(values, -top)[-top]
             # What single precision may have got wrong: it must not decide who is in.
             sure = np.flatnonzero(values >= edge)[:top]
-            longest = np.linalg.norm(vectors[sure if rows is None else rows[sure]], axis=1).max()
+            longest = np.linalg.norm(single(vectors[sure if rows is None else rows[sure]]), axis=1).max()
             edge -= 1e-6 * vectors.shape[1] ** 0.5 * np.linalg.norm(query) * longest
             inside = np.flatnonzero(values >= edge)
         else:
@@ -53,12 +55,15 @@ def products(vectors: np.ndarray, queries: np.ndarray, rows: np.ndarray | None) 
     """(n,) or (len(rows),) inner products for each query, about right."""
     count = len(vectors) if rows is None else len(rows)
     together = max(1, SCORES // max(count, 1))
+    step = HALVES if vectors.dtype == HALF else BLOCK
+    buffer = np.empty((step, vectors.shape[1]), dtype=np.float32)
     for start in range(0, len(queries), together):
         part = queries[start : start + together]
         out = np.empty((len(part), count), dtype=np.float32)
-        for first in range(0, count, BLOCK):
-            last = min(first + BLOCK, count)
-            _multiply(part, vectors[first:last] if rows is None else vectors[rows[first:last]], out[:, first:last])
+        for first in range(0, count, step):
+            last = min(first + step, count)
+            block = vectors[first:last] if rows is None else vectors[rows[first:last]]
+            _multiply(part, single(block, buffer), out[:, first:last])
         yield from out
 
 
@@ -74,9 +79,12 @@ def _multiply(queries: np.ndarray, block: np.ndarray, out: np.ndarray) -> None:
 
 
 def true_best(vectors: np.ndarray, queries: np.ndarray, top: int, rows: np.ndarray) -> list[np.ndarray]:
-    """For each query exactly its `top` best rows, ties by row."""
-    result = []
-    for query, found in zip(queries, best(vectors, queries, top, rows=rows)):
-        order = np.argsort(-scores(query, vectors[found]), kind="stable")[:top]
-        result.append(found[order])
+    """For each query exactly its `top` best rows, ties by row. The vectors are read once, whatever the number of queries."""
+    result = [np.empty(0, dtype=np.int64) for _ in queries]
+    step = max(BLOCK, SCORES // max(len(queries), 1))
+    for start in range(0, len(rows), step):
+        for i, found in enumerate(best(vectors, queries, top, rows=rows[start : start + step])):
+            found = np.concatenate([result[i], found])
+            order = np.argsort(-scores(queries[i], vectors[found]), kind="stable")[:top]
+            result[i] = found[order]
     return result

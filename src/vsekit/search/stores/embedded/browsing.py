@@ -1,4 +1,4 @@
-"""Looking through the pictures of the embedded store: its table meta is kept in order of field and value."""
+"""Looking through the pictures of the embedded store, and for words: its table meta is kept in order of field and value."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from vsekit.search.filters import Filter
-from vsekit.search.items import Item, Place
-from vsekit.search.stores.base import Store, with_marks
-from vsekit.search.stores.embedded import tables
+from vsekit.search.items import Item, Kind, Place
+from vsekit.search.stores.base import MADE_BEFORE, Store, with_marks
+from vsekit.search.stores.embedded import tables, words
 from vsekit.search.stores.embedded.database import Database
 from vsekit.search.stores.embedded.filter import TEXT, condition
 from vsekit.search.stores.rows import from_doc
+from vsekit.search.words import Phrase
 
 DATED = f"select row from meta where field = 'dated'{TEXT} and value > ''"
 
@@ -51,6 +52,15 @@ class Browsing(Store):
                 cross join items on items.row = m.row where kind = 'image' group by 1 order by 1"""
         with self._database.snapshot() as connection:
             return [(text, int(pictures)) for text, pictures in connection.execute(sql, params)]
+
+    @property
+    def lacks_words(self) -> str | None:
+        with self._database.snapshot() as connection:
+            return None if words.kept(connection) else MADE_BEFORE
+
+    def holders(self, phrase: Phrase, most: int, *, kind: Kind) -> list[str]:
+        with self._database.snapshot() as connection:
+            return words.holders(connection, phrase, most, kind) if words.kept(connection) else []
 
     def mark(self, ids: Sequence[str], marks: Mapping[str, bool]) -> None:
         """Beside a writer, whose lock is not needed: it leaves marks as they are."""

@@ -27,6 +27,7 @@ from vsekit.search.stores.embedded.nearest import View
 from vsekit.search.stores.rows import KINDS
 
 LOCK = "builder.lock"
+LARGE = 1_000_000  # vectors, from which an index is built again only when they have doubled, as long as more are being written
 
 
 class Builder:
@@ -39,7 +40,7 @@ class Builder:
         self.thread: threading.Thread | None = None
 
     def start_where_due(self, share: float = 0.25) -> None:
-        """Starts building what is missing, unless somebody does already. share: see `_due`."""
+        """Starts building what is missing, unless somebody does already. share: of what is covered, that may be missing."""
         if self.thread is not None and self.thread.is_alive():
             return
         if any(self._due(kind, share) for kind in KINDS):
@@ -50,8 +51,13 @@ class Builder:
         if self.thread is not None:
             self.thread.join()
 
+    def start_between_writes(self) -> None:
+        """The same, for who goes on writing: building takes as long as the index is large, so a large one is built seldom."""
+        with self._database.snapshot() as connection:
+            covered = connection.execute("select max(covered) from kinds").fetchone()[0]
+        self.start_where_due(0.25 if covered < LARGE else 1.0)
+
     def _due(self, kind: str, share: float) -> bool:
-        """Whether more than this share of what is covered is not."""
         with self._database.snapshot() as connection:
             sql = "select slots, living, covered from kinds where kind = ?"
             slots, living, covered = connection.execute(sql, (kind,)).fetchone()
@@ -81,13 +87,12 @@ class Builder:
             other = self._view(connection, next(k for k in KINDS if k != kind))
             header = json.loads(self._database.about("header") or "{}")
         slots = np.setdiff1d(np.arange(len(view.vectors)), view.dead, assume_unique=True)
-        index = approximate.build(view.vectors, slots)
         queries = approximate.sample_queries(view.vectors, slots, other.vectors, header)
         truth = exact.true_best(view.vectors, queries, approximate.TOP, slots)
-        effort = approximate.effort(index, view.vectors, queries, truth)
         name = f"{kind}-{os.urandom(4).hex()}.ivf"
         with atomic_path(self.folder / name) as temporary:
-            approximate.save(index, temporary)
+            index = approximate.build(view.vectors, slots, temporary)
+            effort = approximate.effort(index, view.vectors, queries, truth)
         seal.remove(self.folder)
         with self._database.transaction() as connection:
             old = connection.execute("select file, ann from kinds where kind = ?", (kind,)).fetchone()
@@ -112,5 +117,5 @@ def tidy(folder: Path, database: Database) -> None:
         with database.snapshot() as connection:
             named = {name for row in connection.execute("select file, ann from kinds") for name in row}
         for path in folder.iterdir():
-            if path.suffix in (".f32", ".ivf", ".tmp") and path.name not in named:
+            if path.suffix in (*files.TYPES, ".ivf", ".tmp") and path.name not in named:
                 path.unlink()

@@ -8,6 +8,7 @@
     dead        kind, slot
     checksums   file, start, bytes, sha256; of every byte that counts (`files`)
     lost        id, kind, doc of items whose vectors were damaged (`mending`)
+    words       what items say in words (`words`)
 
 What SQLite finds wrong with the file or the disk is told as a UserError. A database in WAL mode needs a file of shared
 memory beside it even for reading; where that can't be made (a disk that is full or read-only, a folder of somebody else) it
@@ -26,6 +27,7 @@ from urllib.parse import quote
 
 from vsekit.errors import UserError
 from vsekit.search.stores.base import UnreachableError
+from vsekit.search.stores.embedded import beside
 
 DATABASE = "index.db"
 SCHEMA = """
@@ -61,6 +63,7 @@ class Database:
         self._guard = threading.Lock()
         self._closed = False
         self._status: os.stat_result | None = None  # of the file that was opened first
+        self._left = False
         self._ways = ["mode=rwc", "mode=ro", "immutable=1"]  # the first is the one that works
 
     @property
@@ -93,7 +96,10 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         self.check_place()
         connection = self._opened(self._ways[0])
-        self._status = self._status or self.path.stat()
+        with self._guard:
+            if self._status is None:
+                self._status = self.path.stat()
+                beside.enter(self._status)
         self.check_place()
         connection.execute("pragma synchronous = full")
         connection.execute("pragma cache_size = -16384")
@@ -215,6 +221,9 @@ class Database:
             for connection in self._connections:
                 connection.close()
             self._connections.clear()
+            if self._status is not None and not self._left:
+                self._left = True
+                beside.leave(self._status)
 
 
 def _told(error: sqlite3.DatabaseError, path: Path) -> UserError | None:

@@ -1,6 +1,7 @@
 """The embedded store's files beside its database, their lengths and checksums.
 
     image-0.f32       (slots, dim) float32, little-endian; only ever appended to
+    image-0.f16       the same in half precision, where the index was made so
     image-7f3a.ivf    approximate index of the first so many slots
 
 Vectors are appended and synced first, then a transaction says that they count, and what their SHA-256 is: one checksum for
@@ -15,14 +16,17 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vsekit.errors import UserError
 from vsekit.files import atomic_path
+from vsekit.search.stores.embedded import tables
+from vsekit.search.stores.halves import HALF, SINGLE, narrowed
 
-FLOAT = np.dtype("<f4")
+#: A file's ending → what it holds.
+TYPES: dict[str, np.dtype[Any]] = {".f32": SINGLE, ".f16": HALF}
 PIECE = 2**26  # bytes under one checksum, where many are read at once
 BLOCK = 16384  # vectors moved at once
 
@@ -38,16 +42,31 @@ class Damage(NamedTuple):
     stop: int
 
 
+def dtype_of(file: str | Path) -> np.dtype:
+    """Of the vectors in a file, by its name."""
+    return TYPES[Path(file).suffix]
+
+
+def ending(dtype: str) -> str:
+    """Of files of such vectors: float32 or float16."""
+    return next(end for end, type in TYPES.items() if type == np.dtype(dtype))
+
+
+def width(file: str | Path, dim: int) -> int:
+    """Bytes of one vector in a file."""
+    return dim * dtype_of(file).itemsize
+
+
 def map_vectors(path: Path, slots: int, dim: int) -> np.ndarray:
     """(slots, dim), read where they are looked at. FileNotFoundError where the file is gone."""
     if not slots:
-        return np.empty((0, dim), dtype=np.float32)
+        return np.empty((0, dim), dtype=dtype_of(path))
     check_length(path, slots, dim)
-    return np.memmap(path, dtype=FLOAT, mode="r", shape=(slots, dim)).view(np.ndarray)
+    return np.memmap(path, dtype=dtype_of(path), mode="r", shape=(slots, dim)).view(np.ndarray)
 
 
 def check_length(path: Path, slots: int, dim: int) -> None:
-    size, least = path.stat().st_size, slots * dim * FLOAT.itemsize
+    size, least = path.stat().st_size, slots * width(path, dim)
     if size < least:
         raise UserError(
             f"this file of vectors has lost its end: {size} bytes are left of {least}",
@@ -65,8 +84,8 @@ def check_lengths(connection: sqlite3.Connection, folder: Path, dim: int) -> Non
 def append(connection: sqlite3.Connection, folder: Path, kind: str, vectors: np.ndarray) -> range:
     """Adds vectors (n, dim) of a kind and gives their slots."""
     file, slots = connection.execute("select file, slots from kinds where kind = ?", (kind,)).fetchone()
-    path, data = folder / file, vectors.astype(FLOAT, copy=False).tobytes()
-    start = slots * vectors.shape[1] * FLOAT.itemsize
+    path, data = folder / file, narrowed(vectors, dtype_of(file)).tobytes()
+    start = slots * width(file, vectors.shape[1])
     if slots:
         try:
             check_length(path, slots, vectors.shape[1])
@@ -92,6 +111,17 @@ def move(
             _remember(connection, new, output.tell(), data)
             output.write(data)
     forget(connection, old)
+
+
+def compact(connection: sqlite3.Connection, folder: Path, kind: str, dim: int, few: int) -> str | None:
+    """Moves the living to a new file when a quarter is dead, and more than `few`; gives the old file's name, for after the
+    commit."""
+    file, slots, living = connection.execute("select file, slots, living from kinds where kind = ?", (kind,)).fetchone()
+    if slots - living <= max(slots // 4, few):
+        return None
+    vectors, new = map_vectors(folder / file, slots, dim), tables.next_name(file)
+    move(connection, folder, file, new, vectors, tables.move(connection, kind, new))
+    return str(file)
 
 
 def _remember(connection: sqlite3.Connection, file: str, start: int, data: bytes) -> None:
@@ -129,7 +159,7 @@ def complete(connection: sqlite3.Connection, folder: Path, dim: int) -> None:
     """Checksums for what has none, since an earlier version wrote it; no approximate index that is lost or damaged."""
     for kind, file, slots, ann in connection.execute("select kind, file, slots, ann from kinds").fetchall():
         if slots:
-            remember_whole(connection, folder, file, slots * dim * FLOAT.itemsize)
+            remember_whole(connection, folder, file, slots * width(file, dim))
         if ann and (not (folder / ann).is_file() or any(damaged(connection, folder, ann))):
             connection.execute("update kinds set ann = null, covered = 0, probes = 0 where kind = ?", (kind,))
             forget(connection, ann)

@@ -1,4 +1,5 @@
-"""Filters in the dialect of the embedded store: a condition on `row` beside the table meta (field, value, row).
+"""Filters in the dialect of the embedded store: a condition on `row` beside the tables meta (field, value, row) and
+`words`.
 
 Booleans are blobs of one byte in that table: they and text and numbers are then kept apart by SQLite's own order,
 numbers < text < blobs, and every test is a range of the table's key.
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 
 from vsekit.search.filters import And, Contains, Filter, Has, Like, Not, OneOf, Or, Order
 from vsekit.search.items import Value
+from vsekit.search.stores.embedded.words import ROWS, matching
+from vsekit.search.words import Holds
 
 TEXT = " and value >= '' and value < x''"
 NUMBER = " and value < ''"
@@ -36,6 +39,8 @@ def condition(filter: Filter) -> tuple[str, list[object]]:
             # SQLite's LIKE takes a for A; its GLOB does not.
             pattern = filter.translated("*", "?", lambda c: f"[{c}]" if c in "*?[" else c)
             return _rows(f"{TEXT} and value glob ?", filter.field, pattern)
+        case Holds(phrase):
+            return ROWS, [matching(phrase), matching(phrase)]
         case Not(term):
             sql, params = condition(term)
             return f"not ({sql})", params

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from vsekit.errors import UserError
+from vsekit.search.stores.base import WritingError
 
 
 class WriterLock:
@@ -34,7 +35,7 @@ class WriterLock:
             lock.seek(0)
             owner = lock.read().strip() or "?"
             lock.close()
-            raise UserError(
+            raise WritingError(
                 f"another process (number {owner}) is writing to this index",
                 file=self.folder,
                 remedy="Wait until it has finished; searching goes on meanwhile.",

@@ -18,7 +18,7 @@ from vsekit.search.items import Item
 from vsekit.search.stores.base import Checked
 from vsekit.search.stores.embedded import files, seal, tables
 from vsekit.search.stores.embedded.database import CHECKSUMS, Database
-from vsekit.search.stores.embedded.files import FLOAT, Damage
+from vsekit.search.stores.embedded.files import Damage
 from vsekit.search.stores.rows import KINDS, from_doc
 
 #: Made by the first repair.
@@ -28,7 +28,7 @@ LOST = "create table if not exists lost (id text primary key, kind text not null
 def damage(connection: sqlite3.Connection, folder: Path, dim: int) -> Iterator[Damage]:
     """Of the vectors and the approximate indexes: bytes that are gone or are not what was written."""
     for file, slots, ann in connection.execute("select file, slots, ann from kinds").fetchall():
-        size, least = _size(folder / file), slots * dim * FLOAT.itemsize
+        size, least = _size(folder / file), slots * files.width(file, dim)
         covered = files.covered(connection, file)
         if covered:
             yield from files.damaged(connection, folder, file)
@@ -72,7 +72,8 @@ def put_aside(connection: sqlite3.Connection, folder: Path, dim: int) -> list[st
         bad = np.zeros(slots, dtype=bool)
         for found in damage(connection, folder, dim):
             if found.file.name == file:
-                bad[found.start // (dim * FLOAT.itemsize) : -(-found.stop // (dim * FLOAT.itemsize))] = True
+                width = files.width(file, dim)
+                bad[found.start // width : -(-found.stop // width)] = True
         if bad.any():
             _put_aside(connection, kind, np.flatnonzero(bad))
             new = tables.next_name(file)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from vsekit.errors import UserError
-from vsekit.files import checksum
 from vsekit.seals import CHECKED, KEY, read_sealed, write_sealed
 from vsekit.search.stores.base import UnreachableError
+from vsekit.search.stores.embedded.beside import checksum
 from vsekit.search.stores.embedded.database import DATABASE, Database
 
 SEAL = "seal.json"

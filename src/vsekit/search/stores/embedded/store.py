@@ -24,7 +24,7 @@ from vsekit.search.exported import damage
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores.base import Checked, Found
-from vsekit.search.stores.embedded import builder, files, mending, place, seal, tables
+from vsekit.search.stores.embedded import builder, files, mending, place, seal, tables, words
 from vsekit.search.stores.embedded.browsing import Browsing
 from vsekit.search.stores.embedded.builder import Builder
 from vsekit.search.stores.embedded.database import CHECKSUMS, DATABASE, Database
@@ -47,7 +47,10 @@ class EmbeddedStore(Browsing):
         create: the size of the vectors, to make an index where there is none.
         rebuild: forget what is there, whatever the size of its vectors.
         approximate_above: with more vectors of a kind than this, search is approximate.
+        dtype: of its vectors: "float32" (a new index), or "float16" for half the disk, where a cosine changes by up to 0.0005.
     """
+
+    dtypes = ("float32", "float16")
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class EmbeddedStore(Browsing):
         *,
         rebuild: bool = False,
         approximate_above: int = 200_000,
+        dtype: str | None = None,
     ) -> None:
         self.folder = Path(folder) if create is not None else place.find(folder)
         self.location = str(self.folder)
@@ -69,24 +73,31 @@ class EmbeddedStore(Browsing):
         self._views = Views(self.folder, self._database, self._same_dim)
         self._builder = Builder(self.folder, self._database, self._views.get, approximate_above)
         try:
-            self._open(create, rebuild)
+            self._open(create, rebuild, dtype)
         except BaseException:
             self._lock.release()
             self._database.close()
             raise
 
-    def _open(self, create: int | None, rebuild: bool) -> None:
+    def _open(self, create: int | None, rebuild: bool, dtype: str | None) -> None:
         if create is not None:
             place.make(self.folder)
-            self._database.create(create, {kind: f"{kind}-0.f32" for kind in KINDS})
+            ending = files.ending(dtype or "float32")
+            self._database.create(create, {kind: f"{kind}-0{ending}" for kind in KINDS})
         self.dim = self._database.dim()
         if rebuild and create is not None:
-            self.rebuild(create)
+            self.rebuild(create, dtype)
         elif create not in (None, self.dim):
             raise UserError(
                 f"this index holds vectors of {self.dim}, not of {create}",
                 file=self.folder,
                 remedy="It was made with another model. Use that one, or another folder.",
+            )
+        if dtype not in (None, self.dtype):
+            raise UserError(
+                f"this index holds vectors in {self.dtype}, not in {dtype}",
+                file=self.folder,
+                remedy="Make it anew with --rebuild, or copy it to another place: vse index copy SOURCE TARGET --dtype …",
             )
         if create is None:  # else a writer is coming, who may repair
             seal.check(self.folder, self._database)
@@ -106,6 +117,7 @@ class EmbeddedStore(Browsing):
             with self._database.transaction() as connection:
                 connection.execute(CHECKSUMS)
                 files.complete(connection, self.folder, self.dim)
+                words.make(connection)
             builder.tidy(self.folder, self._database)
             self._builder.start_where_due()
         except BaseException:
@@ -152,14 +164,21 @@ class EmbeddedStore(Browsing):
         with self._writing() as connection:
             connection.execute("update about set value = ? where key = 'header'", (json.dumps(dict(header)),))
 
-    def rebuild(self, dim: int) -> None:
+    @property
+    def dtype(self) -> str:
+        """Of the vectors in its files: "float32" or "float16"."""
+        with self._database.snapshot() as connection:
+            (file,) = connection.execute("select file from kinds where kind = ?", KINDS[:1]).fetchone()
+        return files.dtype_of(file).name
+
+    def rebuild(self, dim: int, dtype: str | None = None) -> None:
         if not self._lock.held:
             self._lock.take()  # and no more: what is there may be of another size, or damaged
             self._unseal()
         self._lock.check()
         with self._database.transaction() as connection:
             connection.execute(CHECKSUMS)
-            tables.clear(connection, dim)
+            tables.clear(connection, dim, files.ending(dtype or self.dtype))
             connection.execute("update about set value = value + 1 where key = 'generation'")
         self.dim = dim
         self._views.clear()
@@ -180,6 +199,7 @@ class EmbeddedStore(Browsing):
         with self._database.transaction() as connection:
             stale = mending.put_aside(connection, self.folder, self.dim)
             files.complete(connection, self.folder, self.dim)
+            words.make(connection)
             connection.execute("update about set value = value + ? where key = 'generation'", (bool(stale),))
             items = mending.lost(connection)
         for name in stale:
@@ -196,21 +216,10 @@ class EmbeddedStore(Browsing):
                     slots[rows] = files.append(connection, self.folder, kind, vectors[rows])
             tables.put(connection, items, slots.tolist(), deleted)
             mending.found_again(connection, [*deleted, *(item.id for item in items)])
-            stale = [file for kind in KINDS if (file := self._compact(connection, kind))]
+            stale = [file for k in KINDS if (file := files.compact(connection, self.folder, k, self.dim, FEW_DEAD))]
         for name in stale:
             (self.folder / name).unlink(missing_ok=True)
-        self._builder.start_where_due()
-
-    def _compact(self, connection: sqlite3.Connection, kind: str) -> str | None:
-        """Moves the living to a new file when a quarter is dead; gives the old file's name, for after the commit."""
-        sql = "select file, slots, living from kinds where kind = ?"
-        file, slots, living = connection.execute(sql, (kind,)).fetchone()
-        if slots - living <= max(slots // 4, FEW_DEAD):
-            return None
-        vectors = files.map_vectors(self.folder / file, slots, self.dim)
-        new = tables.next_name(file)
-        files.move(connection, self.folder, file, new, vectors, tables.move(connection, kind, new))
-        return str(file)
+        self._builder.start_between_writes()
 
     def update(self, items: Sequence[Item]) -> None:
         with self._writing() as connection:

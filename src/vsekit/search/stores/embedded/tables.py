@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sqlite3
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vsekit.search.items import Item, Value
+from vsekit.search.stores.embedded import words
 from vsekit.search.stores.embedded.filter import stored
 from vsekit.search.stores.rows import clean_meta, marked, to_doc
 
@@ -54,7 +56,7 @@ def put(connection: sqlite3.Connection, items: Sequence[Item], slots: Sequence[i
                 "insert into items (id, kind, slot, doc) values (?, ?, ?, ?)", (item.id, *values)
             ).lastrowid
         connection.execute("update kinds set living = living + 1 where kind = ?", (item.kind,))
-        _remember(connection, place, item.kind, meta, tally)
+        _remember(connection, place, item, meta, tally)
     add_up(connection, tally)
 
 
@@ -76,7 +78,7 @@ def replace(
     """What is known of an item, in place of `doc`; `add_up` must follow."""
     _forget(connection, row, item.kind, doc, tally)
     connection.execute("update items set doc = ? where row = ?", (to_doc(item, meta), row))
-    _remember(connection, row, item.kind, meta, tally)
+    _remember(connection, row, item, meta, tally)
 
 
 def move(connection: sqlite3.Connection, kind: str, file: str) -> list[int]:
@@ -93,23 +95,26 @@ def move(connection: sqlite3.Connection, kind: str, file: str) -> list[int]:
     return [slot for slot, _ in living]
 
 
-def clear(connection: sqlite3.Connection, dim: int) -> None:
-    """An index of vectors of this size with nothing in it, whose files have new names."""
+def clear(connection: sqlite3.Connection, dim: int, ending: str) -> None:
+    """An index of vectors of this size with nothing in it, whose files have new names with this ending."""
     for table in ("items", "meta", "tally", "dead", "checksums"):
         connection.execute(f"delete from {table}")
+    connection.execute("delete from about where key = 'words'")
+    words.make(connection)
     connection.execute("update about set value = ? where key = 'dim'", (str(dim),))
     connection.execute("update about set value = '{}' where key = 'header'")
     for kind, file in connection.execute("select kind, file from kinds").fetchall():
         connection.execute(
             "update kinds set file = ?, slots = 0, living = 0, ann = null, covered = 0, probes = 0 where kind = ?",
-            (next_name(file), kind),
+            (next_name(file, ending), kind),
         )
 
 
-def next_name(file: str) -> str:
-    """image-0.f32 → image-1.f32"""
-    kind, _, number = file.removesuffix(".f32").rpartition("-")
-    return f"{kind}-{int(number) + 1}.f32"
+def next_name(file: str, ending: str = "") -> str:
+    """image-0.f32 → image-1.f32. ending: another one."""
+    stem, dot, old = file.rpartition(".")
+    kind, _, number = stem.rpartition("-")
+    return f"{kind}-{int(number) + 1}{ending or dot + old}"
 
 
 def ids(connection: sqlite3.Connection, kind: str, slots: np.ndarray) -> list[str]:
@@ -127,15 +132,17 @@ def _entries(meta: Mapping[str, Value]) -> Iterable[tuple[str, object]]:
 
 
 def _remember(
-    connection: sqlite3.Connection, row: int | None, kind: str, meta: Mapping[str, Value], tally: Counter[Any]
+    connection: sqlite3.Connection, row: int | None, item: Item, meta: Mapping[str, Value], tally: Counter[Any]
 ) -> None:
     connection.executemany("insert into meta values (?, ?, ?)", [(*entry, row) for entry in _entries(meta)])
-    if kind == "image":
+    words.put(connection, row, dataclasses.replace(item, meta=meta))
+    if item.kind == "image":
         tally.update(_entries(meta))
 
 
 def _forget(connection: sqlite3.Connection, row: int, kind: str, doc: str, tally: Counter[Any]) -> None:
     meta = json.loads(doc)[-1]
+    words.forget(connection, row)
     connection.executemany(
         "delete from meta where field = ? and value = ? and row = ?", [(*entry, row) for entry in _entries(meta)]
     )

@@ -13,7 +13,7 @@ import numpy as np
 from vsekit.errors import UserError
 from vsekit.seals import CHECKED
 from vsekit.search.items import Kind
-from vsekit.search.stores import approximate
+from vsekit.search.stores import inverted
 from vsekit.search.stores.base import UnreachableError
 from vsekit.search.stores.embedded import files
 from vsekit.search.stores.embedded.database import Database
@@ -62,7 +62,7 @@ class Views:
         dim = self._dim()
         for file, slots in connection.execute("select file, slots from kinds where slots > 0").fetchall():
             files.check_length(self.folder / file, slots, dim)
-            self._check(connection, file, slots * dim * files.FLOAT.itemsize)
+            self._check(connection, file, slots * files.width(file, dim))
 
     def clear(self) -> None:
         with self._guard:
@@ -84,7 +84,8 @@ class Views:
         self._checked[file] = size
 
     def _approximate(self, connection: sqlite3.Connection, file: str) -> Any:
-        if files.has_checksums(connection) and any(files.damaged(connection, self.folder, file)):
+        checked = (self.folder / file).stat().st_size <= CHECKED and files.has_checksums(connection)
+        if checked and any(files.damaged(connection, self.folder, file)):
             (self.folder / file).stat()  # where it is gone, that is what is wrong
             raise UserError("this file is damaged", file=self.folder / file, remedy=files.APPROXIMATE_REMEDY)
-        return approximate.load(self.folder / file)
+        return inverted.load(self.folder / file)

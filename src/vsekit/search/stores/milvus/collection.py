@@ -13,13 +13,14 @@ from vsekit.search.items import Item
 from vsekit.search.stores.base import UnreachableError
 from vsekit.search.stores.milvus.client import Client
 from vsekit.search.stores.rows import KINDS, from_doc
+from vsekit.search.words import VERSION
 
 Result = TypeVar("Result")
 
 PAGE = 1000  # rows or ids in one request
 MOST = 16384  # hits that Milvus gives
 MARKER, WRITER = "vsekit.marker", "vsekit.writer"
-NEW = {"generation": 0, "time": 0, "gone": [], "header": {}, "effort": {}, "fields": None}
+NEW = {"generation": 0, "time": 0, "gone": [], "header": {}, "effort": {}, "fields": None, "words": VERSION}
 
 
 class Collection:

@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from vsekit.search.filters import And, Filter, Has, Not, OneOf, Or, Order
 from vsekit.search.items import Value
 
+#: In one expression; more are compared here.
+MOST_IDS = 5000
+
 
 def stored(meta: Mapping[str, Value]) -> dict[str, Value]:
     """The field `meta` for this metadata."""
@@ -24,6 +27,8 @@ def condition(filter: Filter) -> str | None:
             # Milvus 2.3 refuses its own `exists` within `and`. Every text begins with the x of `_hex`.
             tests = ('>= "x"', "<= 0", "> 0", "== true", "== false")
             return _joined("or", [f"{_field(field)} {test}" for test in tests])
+        case OneOf("\0id", ids):  # `words.ID`
+            return f"id in {json.dumps([str(id).encode().hex() for id in ids])}" if len(ids) <= MOST_IDS else None
         case OneOf(field, values):
             return _joined("or", [f"{_field(field)} == {_value(value)}" for value in values])
         case Order(field, operator, value):

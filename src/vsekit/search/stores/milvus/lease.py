@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Mapping
 
-from vsekit.errors import UserError
+from vsekit.search.stores.base import WritingError
 from vsekit.search.stores.milvus.collection import WRITER, Collection
 
 SECONDS = 120.0
@@ -36,11 +36,11 @@ class Lease:
         return not self._token or time.time() >= self._until - SECONDS / 2
 
     def renew(self, collection: Collection) -> bool:
-        """Takes the lease, or renews it; whether it was taken. UserError where another process has it."""
+        """Takes the lease, or renews it; whether it was taken. WritingError where another process has it."""
         other = writer(collection.properties())
         if other and other != self._token:
             host, _, process = other.partition(" ")
-            raise UserError(
+            raise WritingError(
                 f"another process ({process.partition('-')[0]} on {host}) is writing to the index in '{collection.name}'",
                 remedy="Wait until it has finished; searching goes on meanwhile.",
             )

@@ -3,7 +3,7 @@
     milvus://[user:password@]host:port/collection[?secure=true]
 
     key          id and generation, the primary key      doc          the item as JSON
-    id, kind     of the item                             meta         its metadata, for filters (`filter.stored`)
+    id, kind     of the item                             meta         its metadata, for filters (`filter.stored`), and its words
     generation   of the write that brought it            vector       indexed with HNSW
 
 Ids and metadata are hexadecimal there, since Milvus' expressions can't quote every text; `doc` has them as they are.
@@ -26,6 +26,8 @@ import heapq
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores.base import Found, UnreachableError
-from vsekit.search.stores.milvus import collection
+from vsekit.search.stores.milvus import collection, words
 from vsekit.search.stores.milvus.browsing import Browsing
 from vsekit.search.stores.milvus.collection import MARKER, among, both, counts, dim_of, fresh, item_of, reach, to_hex
 from vsekit.search.stores.milvus.filter import condition as expression
@@ -42,6 +44,7 @@ from vsekit.search.stores.milvus.filter import stored
 from vsekit.search.stores.milvus.lease import Lease, writer
 from vsekit.search.stores.milvus.nearest import LEAST_EFFORT, least_effort, nearest
 from vsekit.search.stores.rows import KINDS, checked, clean_meta, ranked, summary, to_doc
+from vsekit.search.words import VERSION
 
 WHOLE = 5000  # items or deletions in one write: the marker names those replaced, and must stay below 1 MB
 
@@ -102,8 +105,17 @@ class MilvusStore(Browsing):
         return self._collection.identity()
 
     def lock(self) -> None:
-        self._writing()
+        marker = self._writing()
         self._collection.check_size(self.dim)
+        if marker.get("words") != VERSION:
+            self._add_words()
+
+    def _add_words(self) -> None:
+        """To a collection that was made before: every row is written again."""
+        items = self.all_items()
+        while part := list(islice(items, collection.PAGE)):
+            self._write(part, self.vectors([item.id for item in part]), [])
+        self._collection.set_marker({**self._collection.marker(), "words": VERSION})
 
     def rebuild(self, dim: int) -> None:
         """A new collection, with this writer's lease, takes the place of the old one; see `Collection.replace`."""
@@ -147,7 +159,7 @@ class MilvusStore(Browsing):
                     "kind": item.kind,
                     "generation": generation,
                     "doc": to_doc(item, meta),
-                    "meta": stored(meta),
+                    "meta": {**stored(meta), words.FIELD: words.stored(replace(item, meta=meta))},
                     "vector": vector.tolist(),
                 }
             )
@@ -202,10 +214,12 @@ class MilvusStore(Browsing):
     def _passing(self, marker: Mapping[str, Any], kind: Kind, filter: Filter) -> list[str]:
         """The ids, as Milvus has them, of items that pass a filter which Milvus can't express."""
         pages = self._collection.pages(lambda: marker, "", ["kind", "doc"], kind)
-        return [row["id"] for rows in pages for row in rows if filter.matches(item_of(row).meta)]
+        items = (item_of(row) for rows in pages for row in rows)
+        return [to_hex(item.id) for item in items if filter.matches({**item.meta, words.ID: item.id})]
 
     def count(self, kind: Kind | None = None, filter: Filter | None = None) -> int:
         kinds = [k for k in KINDS if kind in (None, k)]
+        filter = self._by_ids(filter)
         condition = "" if filter is None else expression(filter)
         if filter is not None and condition is None:
             return self._collection.whole(lambda marker: sum(len(self._passing(marker, k, filter)) for k in kinds))
@@ -235,6 +249,7 @@ class MilvusStore(Browsing):
     # Searching
 
     def search(self, queries: np.ndarray, top: int, *, kind: Kind, filter: Filter | None = None) -> list[Found]:
+        given = filter
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         if queries.ndim != 2 or queries.shape[1] != self.dim:
             raise ValueError(f"queries of shape {queries.shape} for vectors of {self.dim}")
@@ -243,6 +258,7 @@ class MilvusStore(Browsing):
 
         def look(marker: dict[str, Any]) -> list[Found]:
             self._collection.check_size(self.dim)
+            filter = self._by_ids(given)
             condition = "" if filter is None else expression(filter)
             effort = marker["effort"].get(kind, LEAST_EFFORT)
             if filter is None or condition is not None:

@@ -1,4 +1,4 @@
-"""Looking through the pictures of the PostgreSQL store: an index holds them in order of their dates."""
+"""Looking through the pictures of the PostgreSQL store, and for words: an index holds them in order of their dates."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vsekit.search.filters import Filter
-from vsekit.search.items import MARKS, Item, Place, Value
-from vsekit.search.stores.base import Store, with_marks
-from vsekit.search.stores.postgres import statements
+from vsekit.search.items import MARKS, Item, Kind, Place, Value
+from vsekit.search.stores.base import MADE_BEFORE, Store, with_marks
+from vsekit.search.stores.postgres import statements, words
 from vsekit.search.stores.postgres.connections import Connections
 from vsekit.search.stores.rows import from_doc, to_doc
+from vsekit.search.words import Phrase
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -31,7 +32,7 @@ class Browsing(Store):
         return row and str(row[0])
 
     def latest(self, top: int, *, after: Place | None = None, filter: Filter | None = None) -> list[Item]:
-        where, params = statements.where("image", filter)
+        where, params = statements.where(self.table, "image", filter)
         if after is not None:
             where, params = f"{where} and ({DATED}, id) < (%s, %s)", [*params, *after]
         sql = f'select id, kind, doc from "{self.table}" where {where} order by {DATED} desc, id desc limit %s'
@@ -39,12 +40,20 @@ class Browsing(Store):
         return [from_doc(*row) for row in rows]
 
     def tally(self, field: str, *, filter: Filter | None = None, cut: int | None = None) -> list[tuple[str, int]]:
-        where, params = statements.where("image", filter)
+        where, params = statements.where(self.table, "image", filter)
         text = "meta ->> %s" if cut is None else f"left(meta ->> %s, {int(cut)})"
         sql = f"""select text, count(*) from (select {text} as text from "{self.table}" where {where}
             and jsonb_typeof(meta -> %s) = 'string') as texts where text <> '' group by 1 order by text collate "C\""""
         rows = self._connections.read(lambda connection: connection.execute(sql, [field, *params, field]).fetchall())
         return [(text, int(count)) for text, count in rows]
+
+    @property
+    def lacks_words(self) -> str | None:
+        kept = self._connections.read(lambda connection: words.kept(connection, self.table))
+        return None if kept else MADE_BEFORE
+
+    def holders(self, phrase: Phrase, most: int, *, kind: Kind) -> list[str]:
+        return self._connections.read(lambda connection: words.holders(connection, self.table, phrase, most, kind))
 
     def mark(self, ids: Sequence[str], marks: Mapping[str, bool]) -> None:
         """Beside a writer, whose lock is not needed: it leaves marks as they are."""

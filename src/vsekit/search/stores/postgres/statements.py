@@ -41,12 +41,12 @@ def connect(address: str) -> Connection[Any]:
         ) from None
 
 
-def where(kind: Kind | None, filter: Filter | None) -> tuple[str, list[object]]:
+def where(table: str, kind: Kind | None, filter: Filter | None) -> tuple[str, list[object]]:
     # The kind stands in the text, since the planner must see it to choose the index of that kind.
     kinds = f"kind = '{kind}'" if kind in KINDS else "true"
     if filter is None:
         return kinds, []
-    sql, params = condition(filter)
+    sql, params = condition(filter, table)
     return f"{kinds} and {sql}", params
 
 

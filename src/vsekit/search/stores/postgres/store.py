@@ -2,7 +2,7 @@
 
     postgresql://user@host/database?table=name       any libpq address; the table is called "vsekit" unless named
 
-    name         id, kind, doc (the item as JSON), meta (jsonb, for filters), vector
+    name         id, kind, doc (the item as JSON), meta (jsonb, for filters), vector, words, picture (`words`)
     name_about   key, value: the size of vectors, the header, how hard to search
 
 A write is one transaction. Below `approximate_above` vectors of a kind search reads them all; above, the writer's `close`
@@ -16,6 +16,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +25,8 @@ from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores import approximate
-from vsekit.search.stores.base import Found, UnreachableError
-from vsekit.search.stores.postgres import statements
+from vsekit.search.stores.base import Found, UnreachableError, WritingError
+from vsekit.search.stores.postgres import statements, words
 from vsekit.search.stores.postgres.browsing import Browsing, count_write, index_dates, marks_of
 from vsekit.search.stores.postgres.connections import Connections, explained
 from vsekit.search.stores.rows import KINDS, checked, clean_meta, from_doc, marked, ranked, scores, to_doc
@@ -127,10 +128,11 @@ class PostgresStore(Browsing):
         if first:
             with self._connections.write() as connection:  # of tables made before this was thought of
                 index_dates(connection, self.table)
+                words.make(connection, self.table)
 
     def _take_lock(self) -> None:
         if not self._writer and not self._locked():
-            raise UserError(
+            raise WritingError(
                 f"another process is writing to the index in '{self.table}'",
                 remedy="Wait until it has finished; searching goes on meanwhile.",
             )
@@ -155,6 +157,7 @@ class PostgresStore(Browsing):
             about = {"dim": str(dim), "generation": str(generation)}
             for key, value in about.items():
                 self._set_about(connection, key, value)
+            words.make(connection, self.table)
         self.dim = dim
 
     def _locked(self) -> bool:
@@ -202,11 +205,14 @@ class PostgresStore(Browsing):
                 meta = clean_meta(item.meta)
                 if item.id in marks:
                     meta = marked(meta, marks[item.id])
-                rows.append([item.id, item.kind, to_doc(item, meta), json.dumps(meta), vector])
+                said, picture = words.vector(replace(item, meta=meta)), item.picture or item.id
+                rows.append([item.id, item.kind, to_doc(item, meta), json.dumps(meta), vector, said, picture])
             connection.execute(f'delete from "{self.table}" where id = any(%s)', [sorted(gone)])
             connection.cursor().executemany(
-                f"""insert into "{self.table}" values (%s, %s, %s, %s::jsonb, %s) on conflict (id) do update set
-                kind = excluded.kind, doc = excluded.doc, meta = excluded.meta, vector = excluded.vector""",
+                f"""insert into "{self.table}" (id, kind, doc, meta, vector, words, picture)
+                values (%s, %s, %s, %s::jsonb, %s, %s::tsvector, %s) on conflict (id) do update set kind = excluded.kind,
+                doc = excluded.doc, meta = excluded.meta, vector = excluded.vector, words = excluded.words,
+                picture = excluded.picture""",
                 rows,
             )
 
@@ -221,6 +227,7 @@ class PostgresStore(Browsing):
                 )
                 if not changed.rowcount:
                     raise KeyError(item.id)
+            words.put(connection, self.table, items)
 
     def items(self, ids: Sequence[str]) -> list[Item]:
         sql = f'select id, kind, doc from "{self.table}" where id = any(%s)'
@@ -248,7 +255,7 @@ class PostgresStore(Browsing):
                 yield from_doc(*row)
 
     def count(self, kind: Kind | None = None, filter: Filter | None = None) -> int:
-        where, params = statements.where(kind, filter)
+        where, params = statements.where(self.table, kind, filter)
         return int(self._value(f'select count(*) from "{self.table}" where {where}', params))
 
     def search(self, queries: np.ndarray, top: int, *, kind: Kind, filter: Filter | None = None) -> list[Found]:
@@ -272,7 +279,7 @@ class PostgresStore(Browsing):
         self, connection: Connection[Any], query: np.ndarray, top: int, kind: Kind, filter: Filter | None, effort: int
     ) -> Found:
         """effort: hnsw.ef_search; 0 reads every vector that passes the filter."""
-        where, params = statements.where(kind, filter)
+        where, params = statements.where(self.table, kind, filter)
         statements.set_effort(connection, effort and min(EFFORTS[-1], max(effort, 2 * (top + SLACK))))
         sql = f'select id, vector from "{self.table}" where {where} order by vector <#> %s, id limit %s'
         rows = connection.cursor(binary=True).execute(sql, [*params, query, top + SLACK]).fetchall()
@@ -281,7 +288,7 @@ class PostgresStore(Browsing):
 
     def _passing(self, connection: Connection[Any], kind: Kind, filter: Filter) -> int:
         """How many pass the filter, counted up to just more than `FEW`."""
-        where, params = statements.where(kind, filter)
+        where, params = statements.where(self.table, kind, filter)
         sql = f'select count(*) from (select from "{self.table}" where {where} limit %s) as passing'
         row = connection.execute(sql, [*params, FEW + 1]).fetchone()
         return int(row[0]) if row else 0
