@@ -21,8 +21,9 @@ from tests.serve.album import album
 from tests.serve.conftest import serving
 from tests.serve.test_page import CONTRASTS, until
 
-from vsekit.search.calibration import FORMAT, Table
+from vsekit.search.calibration import FORMAT
 from vsekit.search.searcher import Searcher
+from vsekit.search.tables import Table
 from vsekit.serve.limits import Limits
 
 Open = Callable[..., Page]
@@ -280,6 +281,8 @@ def test_a_favourite_is_kept_in_the_index_and_taken_back(open_page: Open, client
 
 def test_hiding_goes_on_to_the_next_and_can_be_undone(open_page: Open, client: httpx.Client) -> None:
     page = open_page()
+    tenth = page.locator("#grid .open").nth(9)  # below the window: it comes a frame after those within
+    expect(tenth).to_be_attached()
     before = shown(page)
     page.locator(f"{cell(page, 5)} .open").click()
     page.keyboard.press("h")
@@ -289,6 +292,7 @@ def test_hiding_goes_on_to_the_next_and_can_be_undone(open_page: Open, client: h
     expect(page.locator(cell(page, 5))).to_have_count(0)
     page.keyboard.press("Control+z")
     expect(page.locator(cell(page, 5))).to_have_count(1)
+    expect(tenth).to_be_attached()
     assert shown(page)[:10] == before[:10]
     assert not client.get("/api/items", params={"filter": "hidden = true"}).json()["items"]
 
@@ -502,3 +506,17 @@ def test_a_hundred_thousand_pictures_scroll_to_the_end(browser: Browser, tmp_pat
         page.get_by_role("button", name=re.compile("^1990 2,4")).click()
         expect(page.locator("#grid .head h2").first).to_contain_text("1990")
         page.close()
+
+
+def test_a_hit_says_by_which_words_it_was_found_and_quotes_leave_only_these(open_page: Open) -> None:
+    page = open_page("?q=%22circle+on+red%22+red")
+    first = page.locator("#grid li:not(.head)").first
+    expect(first.locator(".said")).to_contain_text("caption: circle on red")
+    assert first.locator(".said").is_visible()
+    said = page.locator("#grid li:not(.head) .said").all_inner_texts()
+    assert said
+    assert all(text.startswith("caption: circle on red") for text in said)
+    first.locator(".open").click()
+    expect(page.locator("#detail-said")).to_contain_text("Found by words: caption: circle on red")
+    page = open_page("?q=%22nowhere+at+all%22+red")
+    expect(page.locator("body")).to_contain_text("No picture here has the words")

@@ -17,7 +17,7 @@ from vsekit.serve.schemas import Problem
 OPERATIONS = {
     "search", "search_by_picture", "similar_items", "why", "item", "thumbnail", "picture", "status",
     "open_session", "close_session", "health", "ready", "metrics", "items", "facets", "places", "examples", "mark",
-    "archive", "file",
+    "archive", "file", "indexing", "index",
 }  # fmt: skip
 
 

@@ -27,10 +27,12 @@ from vsekit.serve.decoders import Decoders
 from vsekit.serve.description import describe, problems
 from vsekit.serve.engine import Engine
 from vsekit.serve.gate import LOG, Gate
+from vsekit.serve.indexer import Indexer, add_indexing
 from vsekit.serve.items import add_items, json_answer, known_item
 from vsekit.serve.limits import Limits
 from vsekit.serve.metrics import Metrics
 from vsekit.serve.problems import ProblemError, handle_problems
+from vsekit.serve.routes import JsonRoute
 from vsekit.serve.schemas import (
     TOP,
     Health,
@@ -61,10 +63,11 @@ def create_app(
     token: str | None = None,
     hosts: Collection[str] | None = None,
     log: str = "off",
+    indexer: Indexer | None = None,
     failed: Callable[[Exception], object] = lambda error: LOG.error("can't load", exc_info=error),
 ) -> FastAPI:
     """The app. See `Engine` for load and failed, `Gate` for token, hosts and log."""
-    limits = limits or Limits()
+    limits, indexer = limits or Limits(), indexer or Indexer("")
     metrics = Metrics(lambda: shapes.sizes(engine.searcher.store) if engine.ready else {})
     engine, sessions = Engine(load, limits, metrics, failed), Sessions()
     decoders = Decoders(limits.pixels)
@@ -73,7 +76,9 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         loading = asyncio.create_task(engine.start())
         engine.soon(decoders.warm)  # the first answer has thumbnails
+        indexer.start()
         yield
+        await asyncio.to_thread(indexer.close)
         await asyncio.wait([loading])
         engine.close()
         decoders.close()
@@ -93,6 +98,7 @@ def create_app(
     add_items(app, engine, limits, decoders)
     add_browsing(app, engine, limits)
     add_archive(app, engine, limits, decoders)
+    add_indexing(app, engine, indexer)
     _add_server(app, engine, metrics, sessions, token)
     app.router.routes.extend(page_routes())
     describe(app, limits, token=token is not None)
@@ -121,15 +127,16 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         metrics.rest.observe(max(0.0, total - encode - search) / 1e3)
         return json_answer(shapes.answer(found, encode, search, total, stacks))
 
-    @app.post(
-        "/api/search", operation_id="search", tags=["search"], response_model=SearchOut, responses=problems(413, 422),
-        summary="Search in words",
-    )  # fmt: skip
     async def search(request: Request, body: Annotated[SearchIn, Body(openapi_examples=SEARCH_EXAMPLES)]) -> Response:
         _check_query(request, body.query, limits)
         top = body.top if "top" in body.model_fields_set else usual
         ask = Ask(parse(body.query), top, body.offset, body.kind, body.filter or None, body.rerank)
         return await answer(request, ask, body.stack)
+
+    app.router.add_api_route(
+        "/api/search", search, methods=["POST"], operation_id="search", tags=["search"], response_model=SearchOut,
+        responses=problems(413, 422), summary="Search in words", route_class_override=JsonRoute,
+    )  # fmt: skip
 
     @app.post(
         "/api/search/picture",

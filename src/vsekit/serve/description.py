@@ -12,7 +12,7 @@ from vsekit.serve.sessions import COOKIE
 
 REASONS = {
     401: "The server has a token, and the request has not.",
-    403: "The picture lies outside the indexed folders.",
+    403: "The picture lies outside the indexed folders, or this server does not do that.",
     404: "There is no such item, or no such file.",
     413: "Too many bytes or pixels.",
     415: "No picture that can be read.",

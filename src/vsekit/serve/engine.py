@@ -16,12 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from vsekit.search.opening import followed
 from vsekit.search.searcher import Answer, Ask, Searcher
-from vsekit.search.stores import Store, open_store
+from vsekit.search.stores import Store
 from vsekit.search.stores.base import UnreachableError
 from vsekit.serve.batching import Batcher
 from vsekit.serve.limits import Limits
 from vsekit.serve.metrics import Metrics
+from vsekit.serve.pictures import indexed_folders
 from vsekit.serve.problems import ProblemError
 
 T = TypeVar("T")
@@ -89,9 +91,7 @@ class Engine:
     def roots(self) -> list[Path]:
         """The indexed folders, with links followed. Indexing may add some, so the header is read again now and then."""
         if time.monotonic() - self._roots[0] >= ROOTS_SECONDS:
-            roots = [Path(root).resolve() for root in self.searcher.store.header.get("roots", [])]
-            # A collection's file stands for the folder it lies in.
-            self._roots = (time.monotonic(), [root.parent if root.is_file() else root for root in roots])
+            self._roots = (time.monotonic(), indexed_folders(self.searcher.store))
         return self._roots[1]
 
     async def start(self) -> None:
@@ -143,19 +143,9 @@ class Engine:
                     asyncio.get_running_loop().call_later(RETIRE_SECONDS, self._close_retired, old.store)
 
     def _current(self, old: Searcher) -> Searcher:
-        """The searcher of the index as it is now; the old one where nothing that matters has changed."""
-        identity = old.store.identity()
-        header = old.store.header if identity == self._identity else {}
-        if identity == self._identity and header.get("fingerprint") in (None, old.model.fingerprint):
-            same = header.get("calibration") == old.header.get("calibration")
-            return old if same else Searcher(old.store, old.model, old.reranker)
-        store = open_store(old.store.location)
-        if store.header.get("fingerprint") == old.model.fingerprint:
-            new = Searcher(store, old.model, old.reranker)
-        else:
-            store.close()
-            new = self._load()
-        self._identity = new.store.identity()
+        new = followed(old, self._identity, self._load)
+        if new is not old:
+            self._identity = new.store.identity()
         return new
 
     def _close_retired(self, store: Store) -> None:

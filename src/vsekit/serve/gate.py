@@ -8,10 +8,10 @@ import json
 import logging
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -32,6 +32,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_OURS = {name.lower().encode(): value.encode() for name, value in HEADERS.items()}
 BODY = 64 * 1024  # bytes of a request without a picture, and of what is around one
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -79,10 +80,7 @@ class Gate:
             nonlocal status, began
             if message["type"] == "http.response.start":
                 status, began = message["status"], True
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
-                headers.setdefault("Cache-Control", "no-store")
+                message["headers"] = _with_ours(message["headers"])
             self._waiting += 1
             try:
                 await send(message)
@@ -186,6 +184,13 @@ class Gate:
             words = f" {json.dumps(asked, ensure_ascii=False)}" if asked is not None else ""
             path = json.dumps(scope["path"], ensure_ascii=False)[1:-1]  # no line breaks in a line
             LOG.info("%s %s %s %d %.1f ms%s", client, scope["method"], path, status, 1e3 * seconds, words)
+
+
+def _with_ours(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer, with `HEADERS` in place of any of theirs; not to be kept, unless it says otherwise."""
+    own = [header for header in headers if header[0] not in _OURS]
+    kept = any(name == b"cache-control" for name, _ in own)
+    return [*own, *_OURS.items(), *([] if kept else [(b"cache-control", b"no-store")])]
 
 
 def _from_elsewhere(headers: Headers) -> bool:

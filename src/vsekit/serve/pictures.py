@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 from vsekit.data.decoding import PictureError
 from vsekit.search.items import Item
 from vsekit.search.pictures import IN_SHARD
+from vsekit.search.stores import Store
 from vsekit.serve.decoders import Decoders
 from vsekit.serve.problems import ProblemError
 
@@ -26,6 +27,12 @@ class Opened(NamedTuple):
     file: BinaryIO
     version: str
     fixed: bool
+
+
+def indexed_folders(store: Store) -> list[Path]:
+    """With links followed; a collection's file stands for the folder it lies in."""
+    roots = [Path(root).resolve() for root in store.header.get("roots", [])]
+    return [root.parent if root.is_file() else root for root in roots]
 
 
 def open_indexed(item: Item, roots: Sequence[Path]) -> Opened:

@@ -20,6 +20,7 @@ from vsekit.search.stores import Store
 from vsekit.serve.app import create_app
 from vsekit.serve.connections import Connections, Seldom
 from vsekit.serve.gate import LOOPBACK
+from vsekit.serve.indexer import Indexer
 from vsekit.serve.limits import Limits
 
 GRACE_SECONDS = 30
@@ -83,12 +84,15 @@ def serve(
     allow_hosts: Collection[str] = (),
     behind_proxy: bool = False,
     log: str = "off",
+    indexer: Indexer | None = None,
 ) -> None:
     """Serves until SIGINT or SIGTERM, then finishes what it is doing. Loads while it already answers /healthz.
 
     Args:
         host: what `listener` was bound to: on loopback only its own names, and `allow_hosts`, are answered to.
         behind_proxy: believe a proxy on this machine about who its clients are (X-Forwarded-For, -Proto).
+        indexer: keeps the index current, or lets clients have folders indexed. Folders only where no stranger can ask:
+            on loopback, or with a token.
     """
     failure: list[Exception] = []
 
@@ -98,7 +102,13 @@ def serve(
 
     hosts = {*LOOPBACK, host, *allow_hosts} if is_loopback(host) else {host, *allow_hosts} if allow_hosts else None
     limits = limits or Limits()
-    app = create_app(load, limits=limits, token=token, hosts=hosts, log=log, failed=failed)
+    if indexer is not None and indexer.allowed and token is None and (behind_proxy or not is_loopback(host)):
+        raise UserError(
+            "everyone who reaches this machine could have folders indexed",
+            field="--allow",
+            remedy="Give a --token, too, or serve this machine alone.",
+        )
+    app = create_app(load, limits=limits, token=token, hosts=hosts, log=log, indexer=indexer, failed=failed)
     logging.getLogger("vsekit.serve").setLevel(logging.INFO)
     for name in ("asyncio", "uvicorn.error"):
         logging.getLogger(name).addFilter(Seldom())

@@ -42,12 +42,21 @@ class ItemOut(BaseModel):
     stack: str | None = None
 
 
+class SaidOut(BaseModel):
+    """Words of the query that a hit holds. where: "file name", "caption", "text in the picture" …"""
+
+    where: str
+    words: list[str]
+
+
 class HitOut(ItemOut):
-    """standing: share of the model's known negatives that score lower, 0…1. match: the same in a word."""
+    """standing: share of the model's known negatives that score lower, 0…1. match: the same in a word; at least likely where
+    its words were asked for. said: the words it was found by."""
 
     score: float
     standing: float | None = None
     match: Literal["strong", "likely", "weak", "none"] | None = None
+    said: list[SaidOut] = []
 
 
 class Asked(BaseModel):
@@ -57,7 +66,7 @@ class Asked(BaseModel):
 
 
 class SearchIn(Asked):
-    """query: words, or arithmetic over quoted words and item ids: "dog" + item:ID - "water"."""
+    """query: words, of which those in quotes are exact; or arithmetic over quoted words and item ids: "dog" + item:ID - "water"."""
 
     query: str = Field(max_length=2000)
     top: Whole = Field(default=TOP, ge=1)
@@ -164,6 +173,37 @@ class StatusOut(BaseModel):
     reranker: str | None = None
     fields: dict[str, FieldOut] = {}
     indexed: str | None = Field(default=None, description="When the index was last brought up to date, ISO 8601.")
+
+
+class FolderOut(BaseModel):
+    """A folder that may be indexed from here, by its number. name: without where it lies."""
+
+    number: int
+    name: str
+    indexed: bool
+
+
+class IndexingOut(BaseModel):
+    """state: "off" where this server does not index; "idle" where it may be asked to; "current" while it watches and nothing is to
+    be done. done, total: of the pictures that are being read. pictures: in the index now. changes: goes up when the index has
+    changed. broken: pictures that can't be read. note, error, remedy: in plain words."""
+
+    state: Literal["off", "idle", "starting", "indexing", "current", "failed"]
+    done: int = 0
+    total: int = 0
+    pictures: int = 0
+    changes: int = 0
+    broken: int = 0
+    note: str | None = None
+    error: str | None = None
+    remedy: str | None = None
+    folders: list[FolderOut] = []
+
+
+class IndexingIn(Asked):
+    """folder: the number of an allowed folder; left out, what failed is tried again."""
+
+    folder: Whole | None = Field(default=None, ge=0)
 
 
 class Problem(BaseModel):

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from vsekit.search.hubs import plain
 from vsekit.search.items import Item
 from vsekit.search.searcher import Answer, Searcher
 from vsekit.search.stacks import stacked
 from vsekit.search.stores.base import Store
+from vsekit.search.words import WRITTEN
 from vsekit.serve.schemas import StatusOut
 
 #: Where things lie on this machine is nobody's business.
 PRIVATE = frozenset({"collection"})
+#: Long texts of which no two are alike: nothing to choose from.
+LONG = frozenset({"title", "description", "keywords", "comment", WRITTEN})
 
 
 def name_of(item: Item) -> str:
@@ -62,7 +66,7 @@ def detail(store: Store, item: Item) -> dict[str, Any]:
 def with_stacks(store: Store, items: Sequence[Item], skip: int = 0) -> list[dict[str, Any]]:
     """Items but for the first `skip`, each with the stack it is in; those may be the first of one."""
     try:
-        places = stacked(items, store.vectors([item.id for item in items])) if items else []
+        places = stacked(items, plain(store, store.vectors([item.id for item in items]))) if items else []
     except KeyError:  # one was removed since it was found
         places = list(range(len(items)))
     return [
@@ -78,7 +82,9 @@ def answer(
     items = [shown(hit.item) for hit in found.hits] if stacks is None else stacks
     return {
         "hits": [
-            item | {"score": hit.score, "standing": hit.standing, "match": hit.match}
+            item
+            | {"score": hit.score, "standing": hit.standing, "match": hit.match}
+            | {"said": [one._asdict() for one in hit.said]}
             for item, hit in zip(items, found.hits)
         ],
         "verdict": found.verdict,
@@ -98,9 +104,9 @@ def status(searcher: Searcher) -> StatusOut:
         captions=counts["caption"],
         model=model.name,
         model_fingerprint=model.fingerprint,
-        dim=searcher.store.dim,
+        dim=searcher.model.dim,
         store=type(searcher.store).__name__.removesuffix("Store").lower(),
         reranker=getattr(searcher.reranker, "name", None),
-        fields={name: field for name, field in searcher.store.fields().items() if name not in PRIVATE},  # type: ignore[misc]
+        fields={name: field for name, field in searcher.store.fields().items() if name not in PRIVATE | LONG},  # type: ignore[misc]
         indexed=header.get("indexed"),
     )

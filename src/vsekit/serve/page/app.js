@@ -9,6 +9,7 @@ import { Filters } from "./filters.js";
 import { Grid } from "./grid.js";
 import { stackOf } from "./groups.js";
 import { Home } from "./home.js";
+import { Indexing } from "./indexing.js";
 import { mark } from "./marks.js";
 import { counted, message, say } from "./messages.js";
 import { patiently, sentence, wasGone } from "./patience.js";
@@ -19,7 +20,7 @@ import { Start } from "./start.js";
 import { without, withAgain } from "./view.js";
 
 const $ = (id) => document.getElementById(id);
-const FIRST = 60, FURTHER = 200, TYPING_MS = 120;
+const FIRST = 60, FURTHER = 200, TYPING_MS = 120, STATUS_MS = 6000;
 
 let asked = read(location.search);
 let index = null; // what /api/status said
@@ -52,6 +53,20 @@ const counts = new Counts((months, tree) => {
   home.shelve(tree);
 });
 const start = new Start({ page: (...given) => page(...given), status: () => status.then(() => index), ask: (change) => ask(change) });
+
+const indexing = new Indexing({
+  idle: () => !anything(asked) && !filterCount(asked),
+  quiet: () => !anything(asked) && scrollY < 100 && !detail.open && !chosen.size && !$("grid").contains(document.activeElement),
+  refresh: () => run(),
+  changed: () => {
+    answers.clear();
+    counts.forget();
+    home.forget();
+    clearTimeout(learn.timer);
+    learn.timer = setTimeout(learn, STATUS_MS); // until then the server may say what it said before
+    if (index) index.pictures = indexing.last.pictures;
+  },
+});
 
 // ---- asking
 
@@ -168,8 +183,9 @@ function nothing(verdict) {
 function idle() {
   if (!index) return;
   if (!index.pictures) {
-    message("Nothing is indexed yet", "Index a folder of pictures, then reload this page:");
-    $("message").append(Object.assign(document.createElement("pre"), { textContent: "vse index FOLDER --out INDEX" }));
+    const allowed = !$("allowed").hidden;
+    message("Nothing is indexed yet", allowed ? "Choose a folder above." : "Index a folder of pictures; they appear here by themselves:");
+    if (!allowed) $("message").append(Object.assign(document.createElement("pre"), { textContent: "vse index FOLDER --out INDEX" }));
     say("");
     return;
   }
@@ -204,6 +220,7 @@ function showAsked() {
     filters.show(asked);
     counts.show(asked, index.fields);
   }
+  indexing.folders();
   document.title = `${asked.q || (asked.like || asked.picture ? "Like a picture" : asked.folder.split("/").at(-1) || "Pictures")} · vsekit`;
   start.show(asked);
 }
@@ -352,12 +369,13 @@ document.querySelector(".wordmark").addEventListener("click", (event) => {
 // ---- beginning
 
 history.scrollRestoration = "manual";
-const status = patiently(() => call("status")).then((found) => {
+const learn = () => patiently(() => call("status")).then((found) => {
   index = found;
-  filters.build(index);
+  if ($("filters").hidden) filters.build(index);
   $("filters-toggle").hidden = !index.pictures;
   showAsked();
   if (!anything(asked) && answer) idle();
-}, refused);
+});
+const status = learn().then(() => { indexing.begin(); }, refused);
 showAsked();
 run();

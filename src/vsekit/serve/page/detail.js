@@ -2,7 +2,7 @@
 
 import { call, thumbnail } from "./api.js";
 import { facts } from "./facts.js";
-import { standing } from "./grid.js";
+import { said, standing } from "./grid.js";
 import { stackOf } from "./groups.js";
 import { Slideshow } from "./slideshow.js";
 import { Why } from "./why.js";
@@ -59,6 +59,7 @@ export class Detail {
     $("name").textContent = item.name;
     $("score").replaceChildren(...("score" in item ? standing(item) : []));
     $("score").dataset.match = item.match ?? "";
+    $("said").hidden = !($("said").textContent = said(item) && `Found by words: ${said(item)}`);
     $("like").href = this.link(this.like(item));
     $("open").hidden = $("download").hidden = !item.picture_url;
     if (item.picture_url) {

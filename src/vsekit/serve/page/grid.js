@@ -10,6 +10,7 @@ const CELL = `
   <button type="button" class="pick" role="checkbox" tabindex="-1"><svg class="icon" aria-hidden="true"><use href="#i-check"/></svg></button>
   <a class="more" tabindex="-1" title="More like this (M)"><svg class="icon" aria-hidden="true"><use href="#i-like"/></svg></a>
   <svg class="icon heart" aria-hidden="true"><use href="#i-heart"/></svg>
+  <span class="said" hidden></span>
   <span class="stack" aria-hidden="true"><svg class="icon"><use href="#i-stack"/></svg><span></span></span>`;
 
 export class Grid {
@@ -221,6 +222,8 @@ export class Grid {
     cell.querySelector(".open").href = this.link.open(hit);
     cell.querySelector(".more").href = this.link.like(hit);
     cell.querySelector(".score").replaceChildren(...standing(hit));
+    const why = cell.querySelector(".said");
+    why.hidden = !(why.textContent = said(hit));
     // The best comes first in every way.
     cell.querySelector("img").fetchPriority = index < 6 ? "high" : "auto";
     this.#state(cell);
@@ -291,6 +294,9 @@ export class Grid {
     return this.rows[r].start + distances.indexOf(Math.min(...distances));
   }
 }
+
+/** The words a hit was found by: "file name: invoice, 4711 · text in the picture: acme". */
+export const said = (hit) => (hit.said ?? []).map(({ where, words }) => `${where}: ${words.join(", ")}`).join(" · ");
 
 /** A score, quietly: what it means in a word, a bar for how it stands against known negatives, and the number. */
 export function standing({ score, standing, match }) {

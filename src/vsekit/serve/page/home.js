@@ -15,6 +15,9 @@ export class Home {
     this.examples = null;
   }
 
+  /** The index has changed; there may be other examples now. */
+  forget() { this.examples = null; }
+
   hide() { $("home").hidden = true; }
 
   /** index: what /api/status said. */
