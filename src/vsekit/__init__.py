@@ -14,7 +14,7 @@ from typing import Any
 
 from vsekit import verbs
 from vsekit.progress import Progress
-from vsekit.verbs import embed, evaluate, index, load, mine, read, search, serve, train
+from vsekit.verbs import duplicates, embed, evaluate, index, load, mine, read, search, serve, train, vocabulary, watch
 from vsekit.version import __version__
 
 
@@ -37,6 +37,7 @@ sys.modules[__name__].__class__ = _Package
 __all__ = [
     "Progress",
     "__version__",
+    "duplicates",
     "embed",
     "evaluate",
     "index",
@@ -46,4 +47,6 @@ __all__ = [
     "search",
     "serve",
     "train",
+    "vocabulary",
+    "watch",
 ]

@@ -91,6 +91,8 @@ def test_a_table_is_indexed_with_captions_under_the_names_of_its_columns(vse: Vs
 def test_an_index_is_copied_whole(vse: Vse, model: Path, photos: Path) -> None:
     vse("index", model, photos / "a", "--out", photos / "index", "-q")
     assert "2 items" in vse("index", "copy", photos / "index", photos / "copy", "-q")
+    assert "2 items" in vse("index", "copy", photos / "index", photos / "half", "--dtype", "float16", "-q")
+    assert (photos / "half" / "image-0.f16").exists()
     with open_store(photos / "index") as old, open_store(photos / "copy") as new:
         assert list(old.all_items()) == list(new.all_items())
         assert old.header == new.header
@@ -148,3 +150,26 @@ def test_a_check_names_what_is_damaged_and_index_says_what_it_repaired(vse: Vse,
     found = json.loads(vse("index", "check", photos / "index", "--json"))
     assert (found["pictures"], found["damage"], found["waiting"]) == (2, [], 0)
     assert "no index here" in vse("index", "check", photos / "none", code=2)
+
+
+def test_the_text_in_pictures_is_read_where_that_is_asked_for_and_once(
+    vse: Vse, model: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vsekit.search import ocr
+
+    monkeypatch.setattr(ocr.Reader, "__init__", lambda self: None)
+    monkeypatch.setattr(ocr.Reader, "read", lambda self, image: f"Ticket {image.width}")
+    assert "read for text" not in vse("index", model, photos / "a", "-q")
+    assert "2 unchanged, 2 read for text" in vse("index", model, photos / "a", "--ocr", "-q")
+    assert json.loads(vse("index", model, photos / "a", "--ocr", "--json", "-q"))["read"] == 0
+    found = json.loads(vse("search", photos / "a", '"ticket 30"', "--json"))["hits"]
+    assert [hit["said"] for hit in found] == 2 * [[{"where": "text in the picture", "words": ["ticket 30"]}]]
+    assert "--watch does not read" in vse("index", model, photos / "a", "--ocr", "--watch", code=2)
+
+
+def test_reading_text_without_its_extra_is_refused_before_anything_is_indexed(
+    vse: Vse, model: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rapidocr_onnxruntime", None)
+    assert "vsekit[ocr]" in vse("index", model, photos / "a", "--ocr", "-q", code=2)
+    assert not (photos / "a" / ".vsekit-index").exists()

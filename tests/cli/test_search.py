@@ -58,8 +58,15 @@ def found(folder: Path, *arguments: str) -> dict:
     return json.loads(run(folder, *arguments, "--json"))
 
 
+def test_words_in_captions_lead_and_exact_words_leave_nothing_else(folder: Path) -> None:
+    assert [hit["id"] for hit in found(folder, '"red dog"')["hits"]] == ["p3"]
+    assert found(folder, '"red dog"')["hits"][0]["said"] == [{"where": "caption", "words": ["red dog"]}]
+    assert run(folder, '"red dog"').splitlines()[0].endswith("[caption: red dog]")
+    assert "No picture here has the words" in run(folder, '"dog red"')
+
+
 def test_words_are_answered_with_paths_best_first(folder: Path) -> None:
-    lines = run(folder, "a red wall", "--top", "4").splitlines()
+    lines = run(folder, '"a red wall" + "a"', "--top", "4").splitlines()
     assert len(lines) == 4
     scores = [float(line.split()[1]) for line in lines]
     assert scores == sorted(scores, reverse=True)

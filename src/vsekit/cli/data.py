@@ -70,6 +70,28 @@ def clean(
     typer.echo("\n".join([*found.lines(), *([f"What was set aside, and why: {skipped}"] if skipped else [])]))
 
 
+@data_app.command(
+    epilog=examples(
+        "vse data vocab 'shards/train-{0000..0127}.tar' --out vocab.json",
+        "vse train my.yaml --data 'shards/train-{0000..0127}.tar' --val val.csv --out runs/large "
+        "--set data.stream.vocabulary=vocab.json",
+    )
+)
+@grouped
+def vocab(
+    path: Annotated[str, typer.Argument(help="Shards that are streamed, with ranges; or a collection.")],
+    out: Annotated[Path, typer.Option("--out", help="The file to write.")],
+    output: OutputOptions,
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 4,
+    split: Annotated[str, typer.Option(help="Whose captions are counted.")] = "train",
+) -> None:
+    """Count the words of a stream's captions once, so that trainings on it need not."""
+    from vsekit import verbs
+
+    count = verbs.vocabulary(path, out, min_count=min_count, split=split, progress=output.progress)
+    print_json({"vocabulary": str(out), "words": count}) if output.json else typer.echo(f"{out}: {count} words")
+
+
 @data_app.command(epilog=examples("vse data scenes --out scenes --train 3000 --val 300 --test 300 --seed 0"))
 def scenes(
     out: Annotated[Path, typer.Option("--out", help="The folder to write.")],

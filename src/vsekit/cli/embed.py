@@ -9,13 +9,14 @@ import typer
 
 from vsekit.cli import app
 from vsekit.cli.groups import grouped
-from vsekit.cli.options import Data, OutputOptions, ReadingOptions, examples, print_json
+from vsekit.cli.options import BulkOptions, Data, ReadingOptions, examples, print_json
 
 
 @app.command(
     epilog=examples(
         "vse embed runs/mine --data catalogue.csv --split test --out vectors",
         "vse embed starter ~/Pictures --out vectors --parquet",
+        "vse embed starter /shared/photos --out vectors --engine ray --ray-address node0:6379",
         "vse evaluate --image-embeddings vectors/images.npy --caption-embeddings vectors/captions.npy --captions-per-image 5",
     )
 )
@@ -26,7 +27,7 @@ def embed(
         typer.Argument(help="starter, a run or model folder, an exported folder, or a model like CLIP."),
     ],
     reading: ReadingOptions,
-    output: OutputOptions,
+    output: BulkOptions,
     folder: Annotated[
         Path | None, typer.Argument(help="A folder of pictures, at any depth, in place of --data.")
     ] = None,
@@ -48,9 +49,10 @@ def embed(
         raise UserError("no place for the embeddings", field="--out", remedy="Name a folder: --out vectors")
     if (folder is None) == (data is None):
         raise UserError("give a FOLDER of pictures, or --data", remedy="--help shows examples of both.")
+    options = {"parquet": parquet, "skip_broken": skip_broken, "engine": output.ray}
     source = folder if data is None else reading.of(data).pairs(*(split or []))
     assert source is not None
-    written = verbs.embed(model, source, out, parquet=parquet, skip_broken=skip_broken, progress=output.progress)
+    written = verbs.embed(model, source, out, **options, progress=output.progress)
     if output.json:
         print_json({"out": str(out), **written})
         return

@@ -10,7 +10,7 @@ import typer
 
 from vsekit.cli import app
 from vsekit.cli.groups import grouped
-from vsekit.cli.options import CollectionOptions, DataPath, OutputOptions, Sets, examples, print_json
+from vsekit.cli.options import BulkOptions, CollectionOptions, DataPath, Sets, examples, print_json
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class ViewOptions:
         "vse features efficientnet_lite --data flickr8k --out features/lite0",
         "vse features efficientnet_lite --set output=grid --data flickr8k --out features/lite0-grid --dtype float16",
         "vse features efficientnet_lite --view RC --crops 10 --data flickr8k --out features/lite0-crops",
+        "vse features efficientnet_lite --data coco --out features/coco --engine ray --ray-address node0:6379",
         "vse features transformer --data flickr8k --out features/minilm",
         "vse features transformers_vision --set model=facebook/dinov2-small --data photos.csv --out features/dino",
     )
@@ -54,7 +55,7 @@ def features(
     ],
     shown: ViewOptions,
     collection: CollectionOptions,
-    output: OutputOptions,
+    output: BulkOptions,
     sets: Sets = None,
     split: Annotated[list[str] | None, typer.Option("--split", help="Only these splits. May repeat.")] = None,
     batch_size: Annotated[int, typer.Option(help="Crops the encoder reads at once; small is fast on CPUs.")] = 8,
@@ -71,6 +72,7 @@ def features(
 
     from vsekit.features.making import OF_CAPTIONS, caption_features, picture_features
 
+    engine = output.ray
     read = collection.of(data)
     common: dict[str, Any] = {"splits": split or [], "sets": sets or [], "progress": output.progress}
     if encoder == OF_CAPTIONS:
@@ -78,7 +80,7 @@ def features(
         found: dict[str, Any] = {"out": str(out), "tokens": tokens}
         line = ", ".join(f"{name} {n} tokens" for name, n in tokens.items())
     else:
-        more = {**asdict(shown), "batch_size": batch_size, "skip_broken": skip_broken, **common}
+        more = {**asdict(shown), "batch_size": batch_size, "skip_broken": skip_broken, "engine": engine, **common}
         store = picture_features(encoder, read, out, **more)
         shape = store.features.shape
         found = {"out": str(out), "shape": list(shape), "axes": store.axes, "broken": store.broken}

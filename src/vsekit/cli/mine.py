@@ -10,9 +10,9 @@ import typer
 from vsekit.cli import app
 from vsekit.cli.groups import grouped
 from vsekit.cli.options import (
+    BulkOptions,
     Data,
     EmbeddingOptions,
-    OutputOptions,
     ReadingOptions,
     Runs,
     examples,
@@ -25,6 +25,7 @@ from vsekit.cli.options import (
     epilog=examples(
         "vse mine runs/vsrn --data flickr30k --out mined/vsrn",
         "vse mine --image-embeddings A.npy --caption-embeddings B.npy --out mined",
+        "vse mine runs/vsrn --data coco --features features/coco --out mined/vsrn --engine ray --ray-address node0:6379",
     )
 )
 @grouped
@@ -32,7 +33,7 @@ def mine(
     out: Annotated[Path, typer.Option("--out", help="The folder to write. Mining that was stopped continues there.")],
     embeddings: EmbeddingOptions,
     reading: ReadingOptions,
-    output: OutputOptions,
+    output: BulkOptions,
     runs: Runs = None,
     data: Data = None,
     split: Annotated[str, typer.Option("--split", help="Which split to mine.")] = "train",
@@ -50,9 +51,10 @@ def mine(
     """
     from vsekit.mining.run import mine_source
 
+    engine = output.ray
     source = read_source(runs, data, split, reading, embeddings)
     sizes = {"top_captions": top_captions, "top_images": top_images}
-    mined = mine_source(source, out, **sizes, margin=margin, progress=output.progress)
+    mined = mine_source(source, out, **sizes, margin=margin, engine=engine, progress=output.progress)
     if output.json:
         print_json(mined.to_dict())
         return

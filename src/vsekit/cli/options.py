@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from vsekit.bulk.ray import Ray
     from vsekit.evaluation.meeting import Source
     from vsekit.features.reading import Reading
     from vsekit.progress import Progress
@@ -129,6 +130,22 @@ class ReadingOptions(CollectionOptions):
     def of(self, data: Path) -> Reading:
         return replace(super().of(data), features=self.features)
 
+    def none_of(self, stream: str) -> str:
+        """A stream's address; UserError where options were given that are for collections in memory."""
+        from vsekit.errors import UserError
+
+        given = {
+            "--format": self.format,
+            "--images": self.images,
+            "--columns": self.columns,
+            "--features": self.features,
+        }
+        for name, value in given.items():
+            if value is not None:
+                remedy = "Leave it out: a stream is WebDataset shards with pictures in them."
+                raise UserError("this is for collections that are read as a whole", field=name, remedy=remedy)
+        return stream
+
 
 @dataclass(frozen=True)
 class EmbeddingOptions:
@@ -152,6 +169,38 @@ class OutputOptions:
         from vsekit.progress import Progress
 
         return Progress(quiet=self.quiet)
+
+
+@dataclass(frozen=True)
+class BulkOptions(OutputOptions):
+    """Of commands whose work can be spread over processes and machines."""
+
+    engine: Annotated[
+        str, typer.Option("--engine", help="process; or ray: workers of Ray, on this machine or on a cluster.")
+    ] = "process"
+    ray_address: Annotated[
+        str | None, typer.Option("--ray-address", help="A cluster to join: HOST:PORT, or auto for one of this machine.")
+    ] = None
+    ray_workers: Annotated[
+        int | None, typer.Option("--ray-workers", min=1, help="How many. Default: one for each free core, or GPU.")
+    ] = None
+
+    @property
+    def ray(self) -> Ray | None:
+        """None: the work is done in this process."""
+        from vsekit.bulk.ray import Ray
+        from vsekit.errors import UserError, nearest
+
+        engines = ("process", "ray")
+        if self.engine not in engines:
+            what = f"no engine '{self.engine}'{nearest(self.engine, engines)}"
+            raise UserError(what, field="--engine", remedy=f"{' or '.join(engines)}")
+        if self.engine == "ray":
+            return Ray(self.ray_address, self.ray_workers)
+        for name, value in (("--ray-address", self.ray_address), ("--ray-workers", self.ray_workers)):
+            if value is not None:
+                raise UserError("this is for the engine ray", field=name, remedy="Add --engine ray, or leave it out.")
+        return None
 
 
 def read_source(

@@ -15,6 +15,7 @@ from vsekit.errors import UserError
 from vsekit.progress import Progress
 
 if TYPE_CHECKING:
+    from vsekit.search.items import Hit
     from vsekit.search.searcher import Answer
     from vsekit.search.why import Why
 
@@ -67,6 +68,7 @@ class Shown:
 @app.command(
     epilog=examples(
         'vse search photos.index "a brown dog running on sand"',
+        "vse search photos.index '\"4711\" invoice'   (words in quotes are exact: in names, captions, the picture …)",
         'vse search photos.index \'"dog" + photo.jpg - "water"\'   (words in quotes, pictures, item:ID, 0.5*…)',
         "vse search photos.index --image photo.jpg --top 50 --open",
         'vse search photos.index "sunset" --filter \'year >= 2020 and camera = "X100"\'',
@@ -81,7 +83,10 @@ def search(
     shown: Shown,
     words: Annotated[
         str | None,
-        typer.Argument(metavar="QUERY", help='Words, or arithmetic: "dog" + photo.jpg - 0.5*"water".'),
+        typer.Argument(
+            metavar="QUERY",
+            help='Words, of which "those in quotes" are exact; or a sum: "dog" + photo.jpg - 0.5*"water".',
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="Where the model of the index is, if it has moved.")
@@ -166,11 +171,17 @@ def _as_json(query: str, answer: Answer, whys: list[Why]) -> dict[str, Any]:
     from dataclasses import asdict
 
     hits = [
-        {**asdict(hit.item), "score": hit.score, "standing": hit.standing, "match": hit.match} for hit in answer.hits
+        {**asdict(hit.item), "score": hit.score, "standing": hit.standing, "match": hit.match, "said": _said(hit)}
+        for hit in answer.hits
     ]
     for hit, found in zip(hits, whys):
         hit["why"] = asdict(found)
     return {"query": query, "verdict": answer.verdict, "more": answer.more, "timing": vars(answer.timing), "hits": hits}
+
+
+def _said(hit: Hit) -> list[dict[str, Any]]:
+    """The words it was found by, for other programs."""
+    return [{"where": one.where, "words": list(one.words)} for one in hit.said]
 
 
 def _show(answer: Answer, whys: list[Why], offset: int, pictures: bool) -> None:
@@ -193,7 +204,8 @@ def _show(answer: Answer, whys: list[Why], offset: int, pictures: bool) -> None:
         place = one_line(f"{hit.item.text}  ({where})" if hit.item.text else where)
         aligned = [cell.rjust(width) for cell, width in zip(cells[:3], widths)]
         aligned += [cell.ljust(width) for cell, width in zip(cells[3:], widths[3:])]
-        typer.echo("  ".join([*aligned, place]))
+        reasons = [f"{one['where']}: {', '.join(one['words'])}" for one in _said(hit)]
+        typer.echo("  ".join([*aligned, place, *([f"[{'; '.join(reasons)}]"] if reasons else [])]))
         if whys:
             typer.echo("      " + "  ".join(f"{word.word} {word.weight:+.3f}" for word in whys[i].words))
     if answer.verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,9 +65,22 @@ class AccessOptions:
     ] = False
 
 
+@dataclass(frozen=True)
+class IndexingOptions:
+    """What the server indexes; see `serve.indexer`."""
+
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Keep the index current: take in what is new, changed, moved or deleted.")
+    ] = False
+    allow: Annotated[
+        list[Path] | None, typer.Option("--allow", help="A folder that may be indexed from the page. May repeat.")
+    ] = None
+
+
 @app.command(
     epilog=examples(
         "vse serve photos.index --open",
+        "vse serve photos --watch --allow ~/Scans",
         "vse serve photos.index --rerank runs/scan --log requests",
         "VSEKIT_TOKEN=secret vse serve postgresql://user@db/photos --host 0.0.0.0 --port 80",
     ),
@@ -74,6 +88,7 @@ class AccessOptions:
 @grouped
 def serve(
     index: Annotated[str, typer.Argument(help="An index: a folder, or the address of a store.")],
+    indexing: IndexingOptions,
     access: AccessOptions,
     limits: LimitOptions,
     host: Annotated[
@@ -101,7 +116,11 @@ def serve(
     token = access.token
     if token is not None and not token.strip():
         raise UserError("the token is empty", remedy="Give a long random one, or none at all.")
+    for folder in indexing.allow or ():
+        if not folder.expanduser().is_dir():
+            raise UserError(f"no such folder: {folder}", field="--allow")
     try:
+        from vsekit.serve.indexer import Indexer
         from vsekit.serve.run import address, bind, is_loopback, load_searcher
         from vsekit.serve.run import serve as run
     except ModuleNotFoundError as error:
@@ -127,4 +146,5 @@ def serve(
         allow_hosts=access.allow_host or (),
         behind_proxy=access.behind_proxy,
         log=log,
+        indexer=Indexer(index, watch=indexing.watch, allowed=indexing.allow or (), model=model, trust=trust),
     )

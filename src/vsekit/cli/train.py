@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,7 @@ import typer
 
 from vsekit.cli import app
 from vsekit.cli.groups import grouped
-from vsekit.cli.options import DataPath, OutputOptions, ReadingOptions, Sets, examples, print_json
+from vsekit.cli.options import OutputOptions, ReadingOptions, Sets, examples, print_json
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,10 @@ class LearningOptions:
         float | None, typer.Option("--minutes", min=0.1, help="A time limit: train as much as fits into it.")
     ] = None
     sets: Sets = None
+    val: Annotated[
+        str | None,
+        typer.Option("--val", help="For shards that are streamed: what to measure on, a collection or shards."),
+    ] = None
     text_features: Annotated[
         Path | None,
         typer.Option("--text-features", help="Token features of the captions made by vse features transformer."),
@@ -73,11 +77,18 @@ class LearningOptions:
         "vse train my.yaml --data catalogue.csv --columns caption=title --out runs/catalogue",
         "vse train my.yaml --data catalogue.csv --out runs/catalogue --resume",
         "vse train my.yaml --data catalogue.csv --out runs/catalogue --devices 2 --max-restarts 3",
+        "vse train my.yaml --data 's3://bucket/train-{0000..0127}.tar' --val val.csv --out runs/large",
     ),
 )
 @grouped
 def train(
-    data: DataPath,
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            help="A collection: a file or a folder in any format; or shards to stream, 's3://…/{0000..0127}.tar'.",
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
     learning: LearningOptions,
     machine: MachineOptions,
@@ -102,15 +113,18 @@ def train(
     The run folder can be resumed, evaluated and used.
     """
     from vsekit import verbs
+    from vsekit.data.stream.addresses import names_stream
     from vsekit.training import launch, world
 
     if launch.wanted(processes.devices, processes.nodes):
         sys.exit(launch.launch(sys.argv[1:], **vars(processes)))
     end = verbs.train(
         recipe,
-        replace(reading.of(data), strict=strict),
+        reading.none_of(data) if names_stream(data) else reading.of(Path(data)),
         out,
         sets=learning.all_sets,
+        strict=strict,
+        val=learning.val,
         text_features=learning.text_features,
         minutes=learning.minutes,
         report=report,

@@ -1,13 +1,4 @@
-"""The verbs: what the command line does, as functions. `vsekit.read`, `vsekit.train`, … are these.
-
-They take paths or what was read before, return what was found, and show progress only when told to:
-
-    pairs = vsekit.read("catalogue.csv")
-    vsekit.train("my.yaml", pairs, "runs/catalogue", progress=vsekit.Progress())
-    print(vsekit.evaluate("runs/catalogue", pairs, split="val").rsum)
-
-Everything heavy is imported when a verb is called.
-"""
+"""The verbs of who trains and measures: read, train, evaluate, mine; and counting words."""
 
 from __future__ import annotations
 
@@ -20,17 +11,12 @@ from vsekit.errors import UserError
 from vsekit.progress import QUIET, Progress
 
 if TYPE_CHECKING:
-    from PIL import Image
-
+    from vsekit.bulk.ray import Ray
     from vsekit.data.pairs import Pairs
+    from vsekit.data.stream.stream import Stream
     from vsekit.evaluation.metrics import Metrics
     from vsekit.features.reading import Reading
     from vsekit.mining.run import Mined
-    from vsekit.models.embedder import Embedder
-    from vsekit.search.book import Report
-    from vsekit.search.items import Kind
-    from vsekit.search.searcher import Answer
-    from vsekit.search.walk import Source
 
     #: A collection: where it is, how it is read, or what was read.
     Data: TypeAlias = Path | str | Reading | Pairs
@@ -74,9 +60,11 @@ def train(
     out: Path | str,
     *,
     sets: Sequence[str] = (),
+    val: Path | str | Reading | Pairs | None = None,
     text_features: Path | str | None = None,
     minutes: float | None = None,
     resume: bool = False,
+    strict: bool = False,
     report: bool = True,
     progress: Progress = QUIET,
     **options: Any,
@@ -91,14 +79,21 @@ def train(
     Args:
         recipe: "paper:row", or a YAML file; "starter" or the folder of a model, to go on training that; None chooses models
             for the collection, see `vsekit.recipes.choose`.
+        data: a collection; or the address of shards to be streamed, with ranges: "s3://bucket/train-{0000..0127}.tar".
         sets: changes of settings, key.path=value.
+        val: what a stream is measured on: a collection, or shards.
+        strict: the first thing that can't be used is an error, instead of being set aside.
         text_features: where `vse features transformer` put token features of the captions.
         minutes: a budget to keep to.
         resume: go on with a run that was interrupted, exactly where it was.
         report: write report.html about the validation split.
         options: those of `vsekit.training.options.Options`: device, precision, checkpoint_seconds, tensorboard.
     """
+    from dataclasses import replace
+
     from vsekit.data.pairs import Pairs
+    from vsekit.data.stream.addresses import names_stream
+    from vsekit.data.stream.stream import Stream
     from vsekit.recipes.members import run_settings, train_members, with_val
     from vsekit.recipes.tune import names_a_model
     from vsekit.report.run import write_run_report
@@ -117,10 +112,18 @@ def train(
         )
     source: dict[str, Any] = {"recipe": None if recipe is None else str(recipe), "data": None, "features": None}
     store = None
-    if isinstance(data, Pairs):
+    pairs: Pairs | Stream
+    if val is not None or (isinstance(data, str | Path) and names_stream(data)):
+        pairs, source["data"], source["val"] = (
+            _stream(settings, data, val, text_features, strict, progress),
+            str(data),
+            str(val),
+        )
+    elif isinstance(data, Pairs):
         pairs, source["data"] = data, str(data.root)
     else:
         reading = _reading(data)
+        reading = replace(reading, strict=reading.strict or strict)
         clean = reading.clean(progress)
         pairs = reading.pairs(*(_splits(settings) if settings and reading.features else ()), clean=clean)
         store = reading.store
@@ -129,18 +132,73 @@ def train(
             clean.write(out)
     texts = None if text_features is None else Path(text_features)
     more: dict[str, Any] = {"source": source, "text_features": texts, "resume": resume, "progress": progress, **options}
-    if settings is None or names_a_model(str(recipe)):
+    if isinstance(pairs, Pairs) and (settings is None or names_a_model(str(recipe))):
         pairs = with_val(pairs)
     if settings is None:
+        assert isinstance(pairs, Pairs)
         end = train_members(Path(recipe) if recipe else None, pairs, out, minutes=minutes, sets=sets, **more)
-        measured, val = out / "members" / end["best"], "val"
+        measured, split = out / "members" / end["best"], "val"
     else:
         deadline = None if minutes is None else started + 60 * minutes
         end = run(settings, pairs, out, deadline=deadline, **more)
-        measured, val = out, settings.data.val
+        measured, split = out, settings.data.val
     if report and world.leads and not (out / "report.html").is_file():
-        write_run_report(measured, pairs.split(val), out / "report.html", store=store, progress=progress)
+        shown = pairs.val if isinstance(pairs, Stream) else pairs.split(split)
+        write_run_report(measured, shown, out / "report.html", store=store, progress=progress)
     return end
+
+
+def _stream(
+    settings: Any, data: Any, val: Any, text_features: Path | str | None, strict: bool, progress: Progress
+) -> Stream:
+    """What `train` streams; what can't be streamed is refused first."""
+    from vsekit.data.stream.addresses import names_stream
+    from vsekit.features.streaming import open_stream
+    from vsekit.training.stream.refused import streamed_settings
+    from vsekit.training.world import join
+
+    if not (isinstance(data, str | Path) and names_stream(data)):
+        raise UserError(
+            "this collection has splits of its own", field="--val", remedy="It is for streams; leave it out."
+        )
+    if settings is None:
+        raise UserError(
+            "models are chosen by a look at the whole collection, and a stream is never there as a whole",
+            field="RECIPE",
+            remedy="Give a recipe of one model: vse recipes lists some.",
+        )
+    streamed_settings(settings, None if text_features is None else Path(text_features))
+    with join().naming():
+        wanted = {"pictures": settings.data.val_pictures, "strict": strict, "progress": progress}
+        return open_stream(str(data), val, settings.data.val, **wanted)
+
+
+def vocabulary(
+    data: Path | str, out: Path | str, *, min_count: int = 4, split: str = "train", progress: Progress = QUIET
+) -> int:
+    """Counts the words of a collection's training captions, or of a stream's, into a file; returns how many it holds.
+
+    >>> vsekit.vocabulary("shards/train-{0000..0127}.tar", "vocab.json")                # doctest: +SKIP
+    9871
+
+    Args:
+        min_count: rarer words are left out.
+        split: whose captions are counted; of a stream, samples that name another one are passed over.
+    """
+    from vsekit.data.stream.addresses import names_stream, shards
+    from vsekit.data.stream.words import over_captions
+    from vsekit.data.text import Vocabulary
+    from vsekit.files import write_json
+
+    def build(sentences: Any) -> Vocabulary:
+        return Vocabulary.build(sentences, min_count)
+
+    if names_stream(data):
+        found = over_captions(build, shards(str(data)), [split], progress=progress)
+    else:
+        found = build(caption.text for caption in _reading(data).pairs(split).captions)
+    write_json(Path(out), found.all_words)
+    return len(found)
 
 
 def _splits(settings: Any) -> list[str]:
@@ -171,6 +229,7 @@ def mine(
     top_captions: int = 300,
     top_images: int = 60,
     margin: float = 0.05,
+    engine: Ray | None = None,
     progress: Progress = QUIET,
 ) -> Mined:
     """The hardest negatives of a whole split, by a run or an ensemble, into `out`; those that are likely right are flagged.
@@ -181,154 +240,12 @@ def mine(
     Args:
         top_captions, top_images: the length of the list of a picture, and of a caption.
         margin: a negative that scores so much above the best positive is likely a false one.
+        engine: `vsekit.bulk.ray.Ray` spreads the work over its workers.
     """
     from vsekit.mining.run import mine_source
 
     lengths = {"top_captions": top_captions, "top_images": top_images}
-    return mine_source(_met(runs, data, split), out, **lengths, margin=margin, progress=progress)
-
-
-def index(
-    *sources: Path | str | Pairs | Source,
-    model: str | Path = "starter",
-    out: Path | str | None = None,
-    features: Path | str | None = None,
-    rebuild: bool = False,
-    forget: bool = False,
-    progress: Progress = QUIET,
-) -> Report:
-    """Indexes folders of pictures and collections; again, and only what is new or has changed is read.
-
-    >>> report = vsekit.index("~/Pictures")                                             # doctest: +SKIP
-    >>> report.added, report.broken                                                     # doctest: +SKIP
-
-    Args:
-        model: a run, a model folder, "starter", or a model like CLIP.
-        out: where the index goes: a folder, postgresql://… or milvus://…; for a single folder, inside it unless said.
-        features: a folder made by `vse features` with the model's encoder and view; its pictures are not encoded again.
-        rebuild: start from nothing, for instance with another model.
-        forget: remove what lay in folders that are gone or empty as a whole, which is kept otherwise.
-    """
-    from vsekit.search.indexing import index as bring_up_to_date
-    from vsekit.search.models import load_search_model
-    from vsekit.search.walk import place_of
-
-    given = [Path(source).expanduser() if isinstance(source, str | Path) else source for source in sources]
-    place = str(out) if out is not None else place_of(given)
-    loaded = load_search_model(model)
-    if features is not None:
-        loaded.use_features(Path(features).expanduser())
-    options = {"rebuild": rebuild, "forget": forget, "export": True}
-    return bring_up_to_date(loaded, given, place, **options, progress=progress)
-
-
-def search(
-    index: Path | str,
-    query: str | None = None,
-    *,
-    image: Path | str | Image.Image | None = None,
-    like: str | None = None,
-    top: int = 20,
-    offset: int = 0,
-    kind: Kind = "image",
-    filter: str | None = None,
-    rerank: str | Path | None = None,
-    rerank_top: int = 50,
-    model: str | Path | None = None,
-    progress: Progress = QUIET,
-) -> Answer:
-    """The best of an index for words, a picture, or an item of it.
-
-    >>> answer = vsekit.search("~/Pictures", "a brown dog running on sand", filter="year >= 2020")  # doctest: +SKIP
-    >>> [(hit.match, hit.item.path) for hit in answer.hits]                             # doctest: +SKIP
-
-    To ask often, keep the searcher: `vsekit.search.opening.load_searcher(open_store(index))`.
-
-    Args:
-        query: words, or arithmetic: '"dog" + photo.jpg - 0.5*"water"'.
-        image, like: a picture; the id of an item. One of the three is given.
-        kind: what to find, "image" or "caption".
-        filter: what the metadata must be like.
-        rerank: a run or model that reads the best `rerank_top` again.
-        model: where the model of the index is, if no longer where it was.
-    """
-    from vsekit.search.opening import load_searcher
-    from vsekit.search.query import asked
-    from vsekit.search.stores import open_store
-
-    text = [None if path is None else str(path) for path in (model, rerank)]
-    with open_store(_place(index)) as store:
-        searcher = load_searcher(store, *text, progress=progress)
-        wanted = {"top": top, "offset": offset, "kind": kind, "filter": filter}
-        return searcher.search(asked(query, image, like), **wanted, rerank=rerank_top if rerank else 0)  # type: ignore[arg-type]
-
-
-def serve(
-    index: Path | str,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    model: str | None = None,
-    rerank: str | None = None,
-    progress: Progress = QUIET,
-    **options: Any,
-) -> None:
-    """Serves an index over HTTP, with the page, until Ctrl-C.
-
-    >>> vsekit.serve("~/Pictures", port=8000)                                           # doctest: +SKIP
-
-    Args:
-        options: those of `vsekit.serve.run.serve`: token, limits, allow_hosts, behind_proxy, log.
-    """
-    from vsekit.search.stores import open_store
-    from vsekit.serve.run import bind, load_searcher
-    from vsekit.serve.run import serve as run
-
-    store = open_store(_place(index))
-    run(lambda: load_searcher(store, model, rerank, progress=progress), bind(host, port), host=host, **options)
-
-
-def embed(
-    model: str | Path,
-    data: Data,
-    out: Path | str,
-    *,
-    parquet: bool = False,
-    skip_broken: bool = False,
-    progress: Progress = QUIET,
-) -> dict[str, Any]:
-    """Embeddings of a collection's pictures and captions, or of a folder of pictures, as .npy files with their ids.
-
-    >>> vsekit.embed("starter", "~/Pictures", "vectors")                                # doctest: +SKIP
-
-    Args:
-        model: "starter", a run or model folder, an exported folder, or a model like CLIP.
-        parquet: as Parquet, too, with ids and sentences.
-        skip_broken: leave zeros for pictures that can't be read.
-    """
-    from vsekit.data.pairs import Pairs
-    from vsekit.export.embeddings import embed as write
-    from vsekit.export.embeddings import open_model, pictures_below
-    from vsekit.features.reading import Reading
-
-    if isinstance(data, Reading):
-        data = data.pairs()
-    pairs = data if isinstance(data, Pairs) else pictures_below(Path(data).expanduser())
-    return write(open_model(model), pairs, Path(out), parquet=parquet, skip_broken=skip_broken, progress=progress)
-
-
-def load(run_or_model: str | Path, *, trust: bool = False) -> Embedder:
-    """Loads a trained model, from a run folder or a model folder; "starter" is the one that comes with vsekit.
-
-    >>> model = vsekit.load("starter")                                                  # doctest: +SKIP
-    >>> scores = model.similarity(model.encode_images(["a.jpg"]), model.encode_texts(["a red ball"]))  # doctest: +SKIP
-
-    Args:
-        trust: import the code that the model names, where parts of it are not vsekit's.
-    """
-    from vsekit.models.embedder import load as load_embedder
-
-    return load_embedder(run_or_model, trust=trust)
+    return mine_source(_met(runs, data, split), out, **lengths, margin=margin, engine=engine, progress=progress)
 
 
 def _reading(data: Path | str | Reading) -> Reading:
@@ -344,7 +261,3 @@ def _met(runs: Runs, data: Data, split: str) -> Any:
 
     pairs = data.split(split) if isinstance(data, Pairs) else _reading(data).pairs(split)
     return RunsOnData.of([runs] if isinstance(runs, str | Path) else list(runs), pairs, split)
-
-
-def _place(index: Path | str) -> str:
-    return str(index) if "://" in str(index) else str(Path(index).expanduser())
