@@ -32,7 +32,7 @@ NAMES = (
         "evaluation",
         "features",
     ),
-    *("memory", "indexing", "stores", "search", "serving"),
+    *("memory", "indexing", "stores", "search", "duplicates", "serving"),
     "export",
 )
 

@@ -11,29 +11,38 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
 from vsekit import recipes
 from vsekit.data.pairs import Caption, Pairs
 from vsekit.data.readers import read
 from vsekit.data.views import ViewSettings
 from vsekit.diagnostics.duplicates import duplicate_pictures
+from vsekit.encoders.image import encoder_settings
+from vsekit.encoders.weights import weights_fingerprint
 from vsekit.features.cache import stored_features
-from vsekit.files import write_json
+from vsekit.files import cache_folder, fingerprint, write_json, write_npy
 from vsekit.memory import keep_freed_memory
 from vsekit.progress import Progress
 from vsekit.training.settings import RunSettings
 
 DUPLICATES = Path(__file__).parent / "results" / "both" / "duplicates.json"
+#: Pictures whose features are kept in one folder.
+BLOCK = 4000
 #: Cosine, as seen from the mean, from which two photographs count as one.
 THRESHOLD = 0.9
 
 
 def collections(flickr8k: Path, coco: Path) -> dict[str, Pairs]:
-    return {"flickr8k": read(flickr8k), "coco": read(coco)}
+    """The training and validation pictures of each."""
+    return {name: read(folder).split("train", "val") for name, folder in (("flickr8k", flickr8k), ("coco", coco))}
 
 
 def joined(parts: dict[str, Pairs]) -> Pairs:
@@ -46,6 +55,12 @@ def joined(parts: dict[str, Pairs]) -> Pairs:
     return Pairs(pictures, captions, Path("+".join(parts)))
 
 
+def blocks(pairs: Pairs) -> list[list[int]]:
+    """The pictures in pieces of one split each, so that several processes can extract features of a collection."""
+    splits = [[i for i, p in enumerate(pairs.pictures) if p.split == split] for split in pairs.splits]
+    return [some[start : start + BLOCK] for some in splits for start in range(0, len(some), BLOCK)]
+
+
 def with_features(parts: dict[str, Pairs], settings: RunSettings, view: ViewSettings, progress: Progress) -> Pairs:
     """`joined`, with the features that the run's image encoder makes of the pictures under `view`."""
     encoder = settings.model.image.encoder.build().eval()
@@ -53,10 +68,10 @@ def with_features(parts: dict[str, Pairs], settings: RunSettings, view: ViewSett
     arrays, rows, source = [], [], None
     for pairs in parts.values():
         own = np.zeros(len(pairs.pictures), np.int64)
-        for split in pairs.splits:
-            stored, _ = stored_features(encoder, spec, pairs.split(split), view, progress)
+        for block in blocks(pairs):
+            stored, _ = stored_features(encoder, spec, pairs.take(block), view, progress)
             assert stored.features is not None
-            own[[p.split == split for p in pairs.pictures]] = sum(map(len, arrays)) + np.arange(len(stored.features))
+            own[block] = sum(map(len, arrays)) + np.arange(len(stored.features))
             arrays.append(stored.features)
             source = stored.feature_source
         rows += own.tolist()
@@ -65,11 +80,58 @@ def with_features(parts: dict[str, Pairs], settings: RunSettings, view: ViewSett
     return replace(whole, pictures=pictures, features=np.concatenate(arrays), feature_source=source)
 
 
-def both(flickr8k: Path, coco: Path, settings: RunSettings, progress: Progress) -> Pairs:
-    """The training and validation splits of both, without training pictures that are validation pictures too."""
+def both(
+    flickr8k: Path,
+    coco: Path,
+    settings: RunSettings,
+    progress: Progress,
+    without: Collection[int] = (),
+    longest: int | None = None,
+) -> Pairs:
+    """The training and validation splits of both, without training pictures that are validation pictures too.
+
+    Where there is no time for all:
+        without: numbers of `blocks` of COCO's pictures to leave out.
+        longest: leave out training captions of more tokens than this.
+    """
     leaks = set(json.loads(DUPLICATES.read_text(encoding="utf-8"))["left_out"])
-    pairs = with_features(collections(flickr8k, coco), settings, settings.data.eval_view, progress)
-    return pairs.take(i for i, picture in enumerate(pairs.pictures) if picture.id not in leaks)
+    parts = collections(flickr8k, coco)
+    some = [i for n, block in enumerate(blocks(parts["coco"])) if n not in without for i in block]
+    parts["coco"] = parts["coco"].take(some)
+    pairs = with_features(parts, settings, settings.data.eval_view, progress)
+    pairs = pairs.take(i for i, picture in enumerate(pairs.pictures) if picture.id not in leaks)
+    if longest is None:
+        return pairs
+    tokens = settings.model.text.encoder.make_tokenizer([])([caption.text for caption in pairs.captions])
+    short = [len(ids) <= longest or pairs.pictures[c.picture].split == "val" for c, ids in zip(pairs.captions, tokens)]
+    return replace(pairs, captions=[caption for caption, kept in zip(pairs.captions, short) if kept])
+
+
+def pooled(pairs: Pairs, settings: RunSettings) -> Pairs:
+    """Pairs with the maps of cut encoders → with the features of the whole encoders: what their tails make of the maps."""
+    cut = settings.model.image.encoder
+    whole = encoder_settings(without_cut(cut.model_dump(mode="json")))
+    assert pairs.features is not None
+    assert pairs.feature_source is not None
+    kept = cache_folder() / "pooled" / f"{fingerprint(pairs.feature_source, [p.id for p in pairs.pictures])}.npy"
+    if not kept.is_file():
+        write_npy(kept, _through(cut.build().tail(), pairs.features))
+    weights = weights_fingerprint(whole.build().eval())
+    source = pairs.feature_source | {"encoder": whole.model_dump(mode="json"), "weights": weights}
+    return replace(pairs, features=np.load(kept), feature_source=source)
+
+
+@torch.inference_mode()
+def _through(tail: nn.Module | None, maps: np.ndarray, size: int = 64) -> np.ndarray:
+    assert tail is not None
+    some = (torch.from_numpy(maps[start : start + size].astype(np.float32)) for start in range(0, len(maps), size))
+    return torch.cat([tail(piece) for piece in some]).numpy()
+
+
+def without_cut(spec: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the same encoder, whole."""
+    members = [{key: value for key, value in member.items() if key != "cut"} for member in spec["members"]]
+    return spec | {"members": members}
 
 
 def of(pairs: Pairs, name: str, split: str) -> Pairs:

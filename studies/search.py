@@ -2,6 +2,7 @@
 
 python -m studies.search calibration RUN --data flickr8k --split val [--features DIR] [--topics dog,snow,bik,climb]
 python -m studies.search rerank RUN RERANKER --data scenes --split val
+python -m studies.search silence MODEL --flickr8k DIR --coco DIR [--learn]        (studies/silence.py)
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from studies import silence
 from vsekit.data.pairs import Pairs
 from vsekit.data.scenes import holds
 from vsekit.data.text import Ragged, tokenize
@@ -154,14 +156,24 @@ def rerank(run: Path, second: Path, pairs: Pairs) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["calibration", "rerank"])
+    parser.add_argument("what", choices=["calibration", "rerank", "silence"])
     parser.add_argument("runs", nargs="+", type=Path)
-    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--split", default="val")
     parser.add_argument("--features", type=Path)
     parser.add_argument("--topics", default="")
+    parser.add_argument("--flickr8k", type=Path)
+    parser.add_argument("--coco", type=Path)
+    parser.add_argument("--learn", action="store_true", help="learn when to be silent, too")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    if given.what == "silence":
+        if not (given.flickr8k and given.coco):
+            parser.error("silence needs --flickr8k and --coco")
+        silence.run(str(given.runs[0]), given.flickr8k, given.coco, given.learn)
+        return
+    if given.data is None:
+        parser.error(f"{given.what} needs --data")
     pairs = Reading(given.data, features=given.features).pairs(given.split)
     if given.what == "calibration":
         calibration(given.runs[0], pairs, [topic for topic in given.topics.split(",") if topic])

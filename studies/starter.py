@@ -1,7 +1,7 @@
-"""Makes the starter model that comes with vsekit: teachers and a student on Flickr8k and COCO; half precision, with its card.
+"""Makes the starter model that comes with vsekit, on Flickr8k and COCO: trains, measures, keeps it at half precision with a card.
 
     python -m studies.both --flickr8k DIR --coco DIR
-    python -m studies.starter --flickr8k DIR --coco DIR [--only NAME …] [--keep]
+    python -m studies.starter --flickr8k DIR --coco DIR [--only NAME …] [--keep NAME]
     python -m studies.starter --flickr8k DIR --coco DIR --measure MODEL [--as NAME]
 
 The runs are those of studies/starter.yaml; each can be killed and goes on. --measure puts any model to both validation splits
@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
-from studies.both import both, of
+from studies.both import both, of, pooled
 from vsekit import recipes
 from vsekit.data.pairs import Pairs
 from vsekit.evaluation.meeting import embedded, model_scorer
@@ -26,7 +30,8 @@ from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.scorers import Average
 from vsekit.files import write_json, write_text
 from vsekit.memory import keep_freed_memory
-from vsekit.models.model import VSE, load_model
+from vsekit.models.model import VSE, load_model, take_weights
+from vsekit.models.settings import ModelSettings
 from vsekit.parts import merged
 from vsekit.progress import QUIET, Progress
 from vsekit.seals import write_sealed
@@ -39,6 +44,13 @@ HERE = Path(__file__).parent
 OUT = HERE.parent / "src" / "vsekit" / "models" / "starter"
 RESULTS = HERE / "results" / "both"
 COLLECTIONS = ("flickr8k", "coco")
+TEACHERS = ("minilm", "bow")
+TAUGHT = {
+    False: "from the captions",
+    True: "from the captions, and from the scores of teachers trained on the same photographs (`distillation`)",
+}
+#: Of the forward and backward passes; weights and their moments are 32-bit floats. Twice as fast here.
+PRECISION = "bf16-mixed"
 NOTE = """
 ## What to know
 
@@ -47,10 +59,10 @@ NOTE = """
 - **Training data**: Flickr8k (Hodosh, Young and Hockenmaier 2013) and a quarter of COCO (Lin et al. 2014), of both Karpathy's
   training split. The photographs belong to their Flickr users and were given for research and education; none is in this package.
   Whether a model trained on them may serve your purpose is for you to decide.
-- **How it reads words**: with MiniLM, which has read much more than captions, and with a learned vector of each of the 6,000
+- **How it reads words**: with MiniLM, which has read much more than captions, and with a learned vector of each of the 5,000
   most frequent words of the captions beside it (`text.words`).
-- **How it learned**: from the captions, and from the scores of {teachers} teachers trained on the same photographs
-  (`distillation`).
+- **How it learned**: {taught}. The last blocks of both image encoders learned too, and come with it; all before them
+  is as the pip packages bring it.
 - **Encoders**: EfficientNet-lite0 and lite2 (ImageNet; Apache-2.0) and MiniLM (MIT), read from their pip packages. MiniLM
   was trained on pairs of sentences, captions of COCO and Flickr30K among them, and Flickr30K contains Flickr8k's pictures: the
   figures lean to the good side.
@@ -65,17 +77,65 @@ NOTE = """
 def runs() -> dict[str, Any]:
     """All runs of studies/starter.yaml by name, the teachers first."""
     study = yaml.safe_load((HERE / "starter.yaml").read_text(encoding="utf-8"))
-    return study["teachers"] | {name: study[name] for name in ("student", "untaught", "clean")}
+    return study["teachers"] | {name: run for name, run in study.items() if name != "teachers"}
 
 
-def settings_of(run: dict[str, Any], teachers: list[Path]) -> RunSettings:
-    """The row with the changes; a distilling stage gets its teachers, and starts from one of them where `start` names it."""
+def settings_of(run: dict[str, Any], folder: Path, teachers: Sequence[str]) -> RunSettings:
+    """The row with the changes; it starts from the run that `start` names, and a distilling stage gets its teachers."""
     settings = merged(recipes.find(f"flickr8k:{run['row']}").settings, run["change"])
-    if "distillation" in str(settings["stages"]["heads"]["loss"]):
-        settings["stages"]["heads"]["teacher"] = [str(teacher) for teacher in teachers]
+    stage = settings["stages"]["heads"]
+    if "distillation" in str(stage["loss"]):
+        stage["teacher"] = [str(cut_folder(folder / teacher)) for teacher in teachers]
     if "start" in run:
-        settings["stages"]["heads"]["start"] = str(next(path for path in teachers if path.name == run["start"]))
+        stage["start"] = str(folder / run["start"])
     return RunSettings.model_validate(settings)
+
+
+@dataclass
+class Views:
+    """Both collections with what a model reads of the pictures: maps for one whose encoders are cut, features for others."""
+
+    maps: Pairs
+    settings: RunSettings
+
+    @cached_property
+    def features(self) -> Pairs:
+        return pooled(self.maps, self.settings)
+
+    def of(self, settings: ModelSettings) -> Pairs:
+        return self.maps if settings.image.encoder == self.settings.model.image.encoder else self.features
+
+
+def cut_folder(run: Path) -> Path:
+    return run.with_name(f"{run.name}-cut")
+
+
+def save_cut(run: Path, settings: RunSettings) -> None:
+    """A teacher as the same model with cut encoders, so that it reads the student's maps."""
+    model = load_model(run)
+    image = model.settings.image.model_copy(update={"encoder": settings.model.image.encoder})
+    cut = VSE(model.settings.model_copy(update={"image": image}), model.tokenizer, model.view)
+    take_weights(cut, model)
+    cut.save(cut_folder(run))
+
+
+def save_narrow(model: Path, hidden: int, out: Path) -> None:
+    """A model whose image head keeps the hidden units that matter most, by E[relu(z)²] · ‖w₂‖² with z ~ N(β, γ²)."""
+    wide = load_model(model)
+    head, norm = wide.image.head, wide.image.head.norm
+    beta, gamma = norm.bias.detach(), norm.weight.detach().abs().clamp(min=1e-6)
+    normal, ratio = torch.distributions.Normal(0.0, 1.0), beta / gamma
+    power = (beta**2 + gamma**2) * normal.cdf(ratio) + beta * gamma * normal.log_prob(ratio).exp()
+    kept = (power * head.fc2.weight.detach().square().sum(0)).topk(hidden).indices.sort().values
+    image = wide.settings.image
+    narrow = image.model_copy(update={"head": image.head.model_copy(update={"hidden": hidden})})
+    model_ = VSE(wide.settings.model_copy(update={"image": narrow}), wide.tokenizer, wide.view)
+    weights = wide.state_dict()
+    for name in ("fc1.weight", "fc1.bias", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var"):
+        weights[f"image.head.{name}"] = weights[f"image.head.{name}"][kept]
+    weights["image.head.fc2.weight"] = weights["image.head.fc2.weight"][:, kept]
+    model_.load_state_dict(weights)
+    model_.save(out)
 
 
 def read(model: VSE, pairs: Pairs) -> tuple[Any, Any]:
@@ -83,42 +143,44 @@ def read(model: VSE, pairs: Pairs) -> tuple[Any, Any]:
     return embedded(model, pairs, tokens=read_texts(model, pairs, QUIET))
 
 
-def measured(models: list[Path], pairs: Pairs) -> dict[str, Metrics]:
+def measured(models: list[Path], views: Views) -> dict[str, Metrics]:
     """Both validation splits, scored by a model or by the mean of several; without querybanks."""
     found = {}
     for name in COLLECTIONS:
-        val, scorers = of(pairs, name, "val"), []
+        scorers = []
         for model in map(load_model, models):
             model.querybank = None
+            val = of(views.of(model.settings), name, "val")
             scorers.append(model_scorer(model, *read(model, val)))
         found[name] = evaluate(Average(scorers), val.picture_groups, val.caption_groups)
     return found
 
 
-def report(name: str, models: list[Path], pairs: Pairs) -> dict[str, Metrics]:
-    found = measured(models, pairs)
+def report(name: str, models: list[Path], views: Views) -> dict[str, Metrics]:
+    found = measured(models, views)
     write_json(RESULTS / f"{name}.json", {key: metrics.to_dict() for key, metrics in found.items()})
     for key, metrics in found.items():
         print(f"{name}, {key}:", *metrics.table(), sep="\n", flush=True)
     return found
 
 
-def keep(run: Path, out: Path, pairs: Pairs, teachers: int) -> None:
+def keep(run: Path, out: Path, views: Views, taught: str) -> None:
     """The student as the starter: half precision, calibration on both validation splits, card."""
     load_model(run).save(out, half=True)
-    model, val = load_model(out), pairs.split("val")
+    model = load_model(out)
+    val = views.of(model.settings).split("val")
     images, captions = read(model, val)
     write_sealed(
         out / "calibration.json",
         calibrate_pairs(images.numpy(), captions.numpy(), val.picture_groups, val.caption_groups),
     )
     rows = []
-    for key, m in report("starter", [out], pairs).items():
+    for key, m in report("starter", [out], views).items():
         numbers = [m.i2t[k] for k in ("r1", "r5", "r10")] + [m.t2i[k] for k in ("r1", "r5", "r10")] + [m.rsum]
         rows.append(f"| {key} | " + " | ".join(f"{number:.1f}" for number in numbers) + " |")
     shutil.copyfile(run / "model" / "README.md", out / "README.md")
     card = (out / "README.md").read_text(encoding="utf-8")
-    note = NOTE.format(pictures=len(pairs.split("train").pictures), teachers=teachers, rows="\n".join(rows))
+    note = NOTE.format(pictures=len(views.maps.split("train").pictures), taught=taught, rows="\n".join(rows))
     write_text(out / "README.md", card.replace("\n## Use\n", f"{note}\n## Use\n", 1))
 
 
@@ -130,27 +192,50 @@ def main() -> None:
     parser.add_argument("--coco", type=Path, required=True, help="COCO in Karpathy's JSON, with the pictures")
     parser.add_argument("--runs", type=Path, default=Path("runs/both"), help="where runs go")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="train and measure these runs, and keep none")
-    parser.add_argument("--keep", action="store_true", help="train none, and keep the student that is there")
+    parser.add_argument("--keep", metavar="NAME", help="train none, and keep this run that is there as the starter")
     parser.add_argument("--measure", type=Path, metavar="MODEL", help="measure this model, and train none")
     parser.add_argument("--as", dest="name", default="measured", help="the name of its results")
+    parser.add_argument(
+        "--without",
+        type=int,
+        nargs="+",
+        default=(),
+        metavar="N",
+        help="leave out these blocks of COCO (0 … 7), to save time",
+    )
+    parser.add_argument(
+        "--second", type=Path, metavar="MODEL", help="the second starter, for the runs that go on from it"
+    )
+    parser.add_argument("--longest", type=int, metavar="N", help="leave out training captions of more tokens than this")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     keep_freed_memory()
-    study = runs()
-    names = [name for name in study if name not in ("student", "untaught", "clean")]
-    teachers = [options.runs / name for name in names]
+    study, teachers = runs(), [options.runs / name for name in TEACHERS]
+    settings = {name: settings_of(run, options.runs, TEACHERS) for name, run in study.items()}
     progress = Progress()
-    pairs = both(options.flickr8k, options.coco, settings_of(study["student"], teachers), progress)
+    maps = both(options.flickr8k, options.coco, settings["student"], progress, options.without, options.longest)
+    views = Views(maps, settings["student"])
     if options.measure:
-        report(options.name, [options.measure], pairs)
+        report(options.name, [options.measure], views)
         return
-    for name in options.only or [*names, "student"]:
-        if not options.keep:
-            train(settings_of(study[name], teachers), pairs, options.runs / name, resume=True, progress=progress)
-        report(name, [options.runs / name], pairs)
-    if not options.only:
-        report("teachers", teachers, pairs)
-        keep(options.runs / "student", options.out, pairs, len(teachers))
+    if options.second:
+        save_narrow(options.second, settings["tuned"].model.image.head.hidden, options.runs / "second")
+    for name in [] if options.keep else options.only or study:
+        if settings[name].stages["heads"].teacher:
+            for teacher in teachers:
+                save_cut(teacher, settings[name])
+            report("teachers", teachers, views)
+        pairs = views.of(settings[name].model)
+        run = {"resume": True, "precision": PRECISION, "checkpoint_seconds": 120, "progress": progress}
+        train(settings[name], pairs, options.runs / name, **run)
+        report(name, [options.runs / name], views)
+    if options.keep:
+        keep(
+            options.runs / options.keep,
+            options.out,
+            views,
+            TAUGHT[bool(settings[options.keep].stages["heads"].teacher)],
+        )
 
 
 if __name__ == "__main__":

