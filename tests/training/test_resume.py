@@ -15,7 +15,7 @@ PROGRAM = "import torch; torch.set_num_threads(1); from vsekit.cli import main; 
 def command(recipe: Path, data: Path, out: Path, *more: str) -> list[str]:
     # A checkpoint after every step: kills fall into checkpoint writes as well as between them.
     options = ["--data", str(data), "--out", str(out), "--quiet", "--no-report", "--checkpoint-seconds", "0"]
-    options += ["--set", "querybank.size=20", *more]
+    options += ["--set", "querybank.size=20", "--set", "stages.first.average=0.9", *more]
     return [sys.executable, "-c", PROGRAM, "train", str(recipe), *options]
 
 

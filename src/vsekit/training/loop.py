@@ -168,7 +168,8 @@ class Trainer:
             cpu, began = time.process_time(), time.monotonic()
             timing = self._epoch(stage, module, optimisers, epoch)
             if (epoch + 1) % settings.validate_every == 0 or epoch + 1 == settings.epochs:
-                self._validate(stage, epoch)
+                with stage.as_kept():
+                    self._validate(stage, epoch)
             self.journal.timing(**timing, cpu_seconds=time.process_time() - cpu)
             self.where.epoch, self.where.step, self.position = epoch + 1, 0, None
             if settings.early_stop and self._epochs_since_best(stage.name) >= settings.early_stop:
@@ -209,9 +210,7 @@ class Trainer:
                 stage.finish_gradients(self.fabric, module, optimisers[0])
                 loss, where = value.item(), f"stage {name}, epoch {epoch + 1}, step {number + 1}"
                 self.watch.see(loss, stage.step.loss.plateau(len(batch)), where, logs.get("ranking"))
-                for optimiser in optimisers:
-                    optimiser.step()
-                    optimiser.zero_grad()
+                stage.move(optimisers)
                 self.where.step, self.where.steps, self.position = number + 1, self.where.steps + 1, position
                 pairs += len(batch)
                 self.journal.event("train", loss=loss, stage=name, epoch=epoch + 1, step=self.where.steps, **logs)

@@ -87,6 +87,8 @@ class StageSettings(Settings):
         twice. None: the whole batch at once.
     activation_checkpointing: encoders of transformers keep the input of each layer alone and compute the rest of it again in
         the backward pass: a third more time, a fraction of the memory.
+    average: decay of a moving average of the weights, 0.999 for example, which is validated and kept in their place; the
+        stage itself, and one that starts from `previous`, go on with the weights as they are. None: no average.
     validate_every: epochs between two validations, where they cost much (set similarities); the last epoch has one.
     early_stop: stop after so many epochs without a better validation rsum.
     """
@@ -108,6 +110,7 @@ class StageSettings(Settings):
     teacher: Annotated[tuple[Path, ...], BeforeValidator(_listed)] | None = Field(default=None, min_length=1)
     unlabelled: int | None = Field(default=None, ge=1)
     activation_checkpointing: bool | None = None
+    average: float | None = Field(default=None, gt=0, lt=1)
     validate_every: int = Field(default=1, ge=1)
     early_stop: int | None = Field(default=None, ge=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -67,6 +68,18 @@ class Stage:
         elif clip:
             fabric.clip_gradients(module, optimiser, max_norm=clip, error_if_nonfinite=False)
 
+    def move(self, optimisers: list[Any]) -> None:
+        """A step of the optimisers, as Fabric wrapped them, and of the average where the stage has one."""
+        for optimiser in optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+        if self.step.average is not None:
+            self.step.average.update()
+
+    def as_kept(self) -> AbstractContextManager[None]:
+        """Within it, the model is the one to measure and to keep: the average, where the stage has one."""
+        return nullcontext() if self.step.average is None else self.step.average.in_place()
+
     def train_mode(self) -> None:
         """Training mode for all but the frozen parts, whose batch statistics must not move."""
         self.step.train()
@@ -106,7 +119,9 @@ class Opener:
             carry_over(before, self.loss)
         if not self.world.alone:
             normalise_globally(model)
-        step = Step(model, self.loss, settings.augment, chunk=settings.chunk, world=self.world)
+        step = Step(
+            model, self.loss, settings.augment, chunk=settings.chunk, average=settings.average, world=self.world
+        )
         optimisers = build_optimisers(step, settings)
         same = index == 0 or self.settings.model_in(index) == self.settings.model_in(index - 1)
         keeps_best = settings.start == "best" and same

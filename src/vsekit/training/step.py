@@ -18,6 +18,7 @@ from vsekit.losses.base import Loss, LossInputs, OfflineScores, Teaching
 from vsekit.models.model import VSE
 from vsekit.models.tower import Tower
 from vsekit.parts import ReadTokens, Sets
+from vsekit.training.average import MovingAverage
 from vsekit.training.chunks import through
 from vsekit.training.global_batch import RowBlocks, batch_is_shared, gathered
 from vsekit.training.settings import AugmentSettings
@@ -77,6 +78,7 @@ class Step(nn.Module):
 
     Args:
         chunk: rows that a tower reads at a time, see `chunks`; None: all.
+        average: decay of a moving average of the model's weights; None: there is none.
         world: who else has a share of the batch, see `global_batch`.
     """
 
@@ -87,10 +89,12 @@ class Step(nn.Module):
         augment: AugmentSettings | None = None,
         *,
         chunk: int | None = None,
+        average: float | None = None,
         world: World | None = None,
     ) -> None:
         super().__init__()
         self.model, self.loss, self.augment = model, loss, augment or AugmentSettings()
+        self.average = MovingAverage(model, average) if average else None
         self.chunk, self.world = chunk, world or World()
         if loss.needs_vectors and model.similarity.on_sets:
             raise UserError(
