@@ -48,6 +48,23 @@ def test_exif_texts_are_read_in_their_character_sets(blank: Image.Image) -> None
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("comment", "read"),
+    [
+        (b"ASCII\0\0\0caf\xe9", "café"),
+        (b"ascii\0\0\0caf\xe9", "café"),
+        (b"JIS\0\0\0\0\0" + "日本".encode("iso2022_jp"), "日本"),
+        (b"\0\0\0\0\0\0\0\0" + "naïve".encode(), "naïve"),
+    ],
+)
+def test_a_comment_is_read_in_the_character_set_it_names(blank: Image.Image, comment: bytes, read: str) -> None:
+    assert said(blank, exif=exif(comment=comment)) == {"comment": read}
+
+
+def test_a_windows_title_that_breaks_off_within_a_character_is_read_as_far_as_it_goes(blank: Image.Image) -> None:
+    assert said(blank, exif=exif(title="Lake".encode("utf-16-le") + b"\x21")) == {"title": "Lake"}
+
+
 @pytest.mark.parametrize("empty", ["OLYMPUS DIGITAL CAMERA", "   ", "SONY DSC", "\0\0\0"])
 def test_what_cameras_write_for_nothing_says_nothing(blank: Image.Image, empty: str) -> None:
     assert said(blank, exif=exif(description=empty)) == {}

@@ -75,3 +75,18 @@ def test_pictures_and_sentences_have_unit_length(run: Path, picture: Callable[..
     vectors = np.concatenate([model.encode_images([picture("a.png")]), model.encode_texts(["a dog"])])
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-6)
     assert model.dim == 36
+
+
+def test_what_items_owe_is_the_mean_of_what_they_owe_to_each_bank(run: Path) -> None:
+    """The members' vectors stand side by side, each shortened so that the whole has unit length."""
+    model = load_search_model(run / "ensemble.json")
+    members = [load_search_model(run / "members" / str(seed)) for seed in range(3)]
+    vectors = np.random.default_rng(0).normal(size=(4, 36)).astype(np.float32)
+    assert model.bank is not None
+    owed = model.bank.owed(vectors, "image")
+    parts = [vectors[:, 12 * i : 12 * (i + 1)] * np.sqrt(3) for i in range(3)]
+    banks = [member.bank for member in members]
+    assert banks[2] is None
+    expected = sum(bank.owed(part, "image") for bank, part in zip(banks, parts) if bank is not None) / 3
+    assert owed == pytest.approx(expected, abs=1e-5)
+    assert owed.dtype == np.float32

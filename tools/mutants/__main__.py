@@ -1,6 +1,7 @@
 """Puts a random sample of small faults to the tests that reach them, and says which survive.
 
-python -m tools.mutants [--count 400] [--seed 0] [--only TEXT] [--tests TEST …] [--minutes 55] [--workers 2] [--write]
+python -m tools.mutants [--count 400] [--seed 0] [--only TEXT] [--tests TEST …] [--minutes 55] [--workers 2]
+                        [--patience 45] [--write]
 
 The working tree is copied and never changed. What tests reach is recorded, later only of test files that have changed. A
 mutant that died is not run again as long as its function and the test that killed it are the same; one that survived, as
@@ -36,7 +37,7 @@ WHERE = ["training", "models", "features", "search"]
 GLUE = ["meeting", "models", "outputs", "protocols", "rerank", "external"]
 #: Its tests start a server of its own, which takes longer than all tests of another mutant.
 LEFT_OUT = "milvus"
-#: Seconds of tests a mutant is put to at most.
+#: Seconds of tests a mutant is put to at most, as they took when they were recorded.
 PATIENCE = 45.0
 ALIVE = ("survived", "unreached")
 
@@ -51,6 +52,12 @@ def main() -> None:
     parser.add_argument("--tests", nargs="*", default=[], help="record these tests only")
     parser.add_argument("--minutes", type=float, default=55.0, help="begin no mutant after this time")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=PATIENCE,
+        help="seconds of tests a mutant is put to; more, where they were recorded on a busy machine",
+    )
     parser.add_argument("--write", action="store_true", help="keep the result in tools/mutants/result.json")
     options = parser.parse_args()
     started = time.monotonic()
@@ -60,7 +67,7 @@ def main() -> None:
         drawn = sample(copies[0], _files(copies[0]), options.count, options.seed)
         mutants = [mutant for mutant in drawn if options.only in mutant.file]
         done = Outcomes(KEPT / "outcomes.jsonl", copies[0], kept.name)
-        _run_all(mutants, copies, reach, done, started + 60 * options.minutes)
+        _run_all(mutants, copies, reach, done, started + 60 * options.minutes, options.patience)
     result = _report(mutants, done, options.seed)
     (KEPT / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     if options.write:
@@ -163,7 +170,9 @@ def _key(mutant: Mutant) -> str:
     return hashlib.sha256(f"{mutant.file}\0{mutant.around}\0{mutant.diff}".encode()).hexdigest()[:16]
 
 
-def _run_all(mutants: list[Mutant], copies: list[Path], reach: Reach, done: Outcomes, end: float) -> None:
+def _run_all(
+    mutants: list[Mutant], copies: list[Path], reach: Reach, done: Outcomes, end: float, patience: float
+) -> None:
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
     for mutant in mutants:
         if done.get(mutant) is None:
@@ -176,7 +185,7 @@ def _run_all(mutants: list[Mutant], copies: list[Path], reach: Reach, done: Outc
                 mutant = waiting.get_nowait()
             except queue.Empty:
                 return
-            tests, begun = reach.tests(mutant, PATIENCE), time.monotonic()
+            tests, begun = reach.tests(mutant, patience), time.monotonic()
             seconds = sum(reach.seconds[test] for test in tests)
             found = outcome(mutant, copy, tests, seconds) if tests else None
             while found and not done.is_sound(found, copy, tests, seconds):
