@@ -56,6 +56,14 @@ def test_a_stage_that_starts_with_the_best_goes_on_from_it_and_keeps_it(collecti
     assert 100 * hits.mean() == pytest.approx(best["t2i"]["r1"])
 
 
+def test_a_stage_that_goes_on_from_the_last_one_is_judged_by_itself(collection: Path, tmp_path: Path) -> None:
+    ruin = {"epochs": 1, "start": "previous", "optimiser": {"kind": "sgd", "lr": 1e4}, "freeze": []}
+    end = train(settings(stages={"first": {"epochs": 6}, "second": ruin}), read(collection), tmp_path / "run")
+    (ruined,) = lines(tmp_path / "run", "validation", "second")
+    assert ruined["rsum"] < max(line["rsum"] for line in lines(tmp_path / "run", "validation", "first"))
+    assert (end["best"]["stage"], end["best"]["rsum"]) == ("second", ruined["rsum"])
+
+
 def test_a_stage_with_another_model_begins_with_the_weights_that_fit(collection: Path, tmp_path: Path) -> None:
     pairs = read(collection)
     train(settings(stages={"second": None}), pairs, tmp_path / "one")
