@@ -15,6 +15,7 @@ BLOCK = 16384  # rows gathered at once
 HALVES = 4096  # … in half precision: in single precision, a processor's cache holds them
 SCORES = 2**24  # scores held at once
 FEW = 4096  # rows for which faiss is not worth importing
+GROUPS = 64  # scores of which one is looked at first
 
 
 def best(
@@ -38,7 +39,7 @@ def best(
         if dead is not None:
             values[dead] = -np.inf
         if len(values) > top:
-            edge = np.partition(values, -top)[-top]
+            edge = nth(values, top)
             # What single precision may have got wrong: it must not decide who is in.
             sure = np.flatnonzero(values >= edge)[:top]
             longest = np.linalg.norm(single(vectors[sure if rows is None else rows[sure]]), axis=1).max()
@@ -51,12 +52,23 @@ def best(
     return found
 
 
+def nth(values: np.ndarray, n: int) -> np.float32:
+    """The n-th largest of many. At least n are no smaller than the n-th largest of the largest of each group, which is soon
+    found; only these are put in order."""
+    if len(values) > n * GROUPS:
+        whole = len(values) // GROUPS * GROUPS
+        largest = values[:whole].reshape(GROUPS, -1).max(axis=0)
+        values = values[values >= np.partition(largest, -n)[-n]]
+    return np.partition(values, -n)[-n]
+
+
 def products(vectors: np.ndarray, queries: np.ndarray, rows: np.ndarray | None) -> Iterator[np.ndarray]:
     """(n,) or (len(rows),) inner products for each query, about right."""
     count = len(vectors) if rows is None else len(rows)
     together = max(1, SCORES // max(count, 1))
-    step = HALVES if vectors.dtype == HALF else BLOCK
-    buffer = np.empty((step, vectors.shape[1]), dtype=np.float32)
+    step, buffer = BLOCK, None
+    if vectors.dtype == HALF:
+        step, buffer = HALVES, np.empty((HALVES, vectors.shape[1]), dtype=np.float32)
     for start in range(0, len(queries), together):
         part = queries[start : start + together]
         out = np.empty((len(part), count), dtype=np.float32)
