@@ -72,7 +72,9 @@ def _explained(store: Store, read: Read, hit: Hit, led: bool) -> Hit:
     phrases = [holds.phrase for holds in read.exact]
     if read.spoken and hit.item.id in read.spoken.shares:
         phrases += read.spoken.terms
-    said = said_by(store, hit.item, list(dict.fromkeys(phrases))) if phrases else ()
+    if not phrases:
+        return hit
+    said = said_by(store, hit.item, list(dict.fromkeys(phrases)))
     return replace(hit, match="likely" if led and hit.match in ("weak", "none") else hit.match, said=said)
 
 

@@ -199,6 +199,7 @@ class Calibration:
         ids = usable.get("sample", {}) if store else {}
         self._sample = {kind: _vectors(store, ids[kind]) for kind in ids if store}
         self._known = known
+        self._usual: tuple[np.ndarray | None, dict[str, tuple[float, float]]] = (None, {})
 
     @classmethod
     def of(cls, store: Store, model: SearchModel) -> Calibration:
@@ -225,24 +226,33 @@ class Calibration:
             kind: of the hits.
         """
         sides = ("text", "image") if asked == "mixed" else (asked,)
-        tables = [table for side in sides if (table := self.tables.get(f"{side}-{kind}"))]
-        if not tables:
+        names = [name for side in sides if (name := f"{side}-{kind}") in self.tables]
+        if not names:
             return Judged([None] * len(scores), [None] * len(scores))
-        sample = self._sample.get(kind)
-        usually = np.zeros(0) if sample is None else sample @ vector
-        zs = [(scores - m) / d for m, d in (usual(usually, table.centre, table.spread) for table in tables)]
+        tables = [self.tables[name] for name in names]
+        zs = [(scores - m) / d for m, d in (self._usual_of(vector, name) for name in names)]
         above = np.max([table.log_share_above(z) for table, z in zip(tables, zs)], axis=0)
         lowest = [table.right[0] if table.right else -np.inf for table in tables]
         doubtful = np.any([z < low for z, low in zip(zs, lowest)], axis=0)
         matches = [_match(e, doubt) for e, doubt in zip(n * np.exp(above), doubtful)]
         return Judged((1 - np.exp(above)).tolist(), matches)
 
+    def _usual_of(self, vector: np.ndarray, name: str) -> tuple[float, float]:
+        """m and d of a query beside this table. Kept for the next time, since an answer asks several times in a row."""
+        asked, known = self._usual
+        if asked is not vector:
+            self._usual = vector, (known := {})
+        if name not in known:
+            table, sample = self.tables[name], self._sample.get(name.rpartition("-")[2])
+            known[name] = usual(np.zeros(0) if sample is None else sample @ vector, table.centre, table.spread)
+        return known[name]
+
     def signs(self, vector: np.ndarray, scores: np.ndarray, n: int, words: int) -> Signs | None:
         """What `silence` decides by, of words that look for pictures; None without a table. scores: of all hits, best first."""
-        table, sample = self.tables.get("text-image"), self._sample.get("image")
+        table = self.tables.get("text-image")
         if table is None:
             return None
-        m, d = usual(np.zeros(0) if sample is None else sample @ vector, table.centre, table.spread)
+        m, d = self._usual_of(vector, "text-image")
         known = self._known()
         near = np.nan if known is None or not len(known) else float((known @ vector[: known.shape[1]]).max())
         z = (scores - m) / d

@@ -74,9 +74,7 @@ def spoken(store: Store, text: str, kind: Kind, read: Callable[[str], Sequence[s
         read: what the model reads of a text, see `SearchModel.words`.
     """
     terms = terms_of(text)
-    if not terms or store.lacks_words:
-        return None
-    holders = {term: store.holders(term, MOST_HOLDERS + 1, kind=kind) for term in terms}
+    holders = store.held(terms, MOST_HOLDERS + 1, kind=kind) if terms else {}
     if not any(holders.values()):
         return None
     total = store.count(kind)
@@ -86,9 +84,10 @@ def spoken(store: Store, text: str, kind: Kind, read: Callable[[str], Sequence[s
     }
     telling = {term: frozenset(ids) for term, ids in holders.items() if 0 < len(ids) <= MOST_HOLDERS}
     shares: dict[str, float] = {}
+    whole = sum(idf.values())
     for term, ids in telling.items():
         for id in ids:
-            shares[id] = shares.get(id, 0.0) + idf[term] / sum(idf.values())
+            shares[id] = shares.get(id, 0.0) + idf[term] / whole
     specific = [ids for term, ids in telling.items() if _is_specific(term, read)]
     of_most = {id for id, share in shares.items() if share >= MOST_OF_IT}
     leading = frozenset.intersection(*specific) if specific else of_most

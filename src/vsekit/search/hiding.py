@@ -29,6 +29,11 @@ class Hiding:
 
     def without(self, filter: Filter | None) -> Filter | None:
         """The filter that leaves hidden pictures out."""
-        if not self.ids(filter):
-            return filter
-        return Not(HIDDEN) if filter is None else And((filter, Not(HIDDEN)))
+        return leaving_out(self.ids(filter), filter)
+
+
+def leaving_out(hidden: frozenset[str], filter: Filter | None) -> Filter | None:
+    """`Hiding.without` of what `Hiding.ids` gave."""
+    if not hidden:
+        return filter
+    return Not(HIDDEN) if filter is None else And((filter, Not(HIDDEN)))

@@ -24,7 +24,7 @@ from vsekit.search.calibration import Calibration
 from vsekit.search.filters import Filter
 from vsekit.search.filters import parse as parse_filter
 from vsekit.search.fusion import Spoken, spoken
-from vsekit.search.hiding import Hiding
+from vsekit.search.hiding import Hiding, leaving_out
 from vsekit.search.hubs import query_vectors
 from vsekit.search.items import Item, Kind
 from vsekit.search.query import Query, combined, parse
@@ -187,10 +187,11 @@ class Searcher:
         vectors = np.stack([next(made[term.kind]) for term in query.terms])
         weights = np.array([term.weight for term in query.terms], np.float32)
         vector = combined(weights.tolist(), vectors)
-        other = [(side_of(term, named) == "image") != (kind == "image") for term in query.terms]
-        length = weights @ (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)) @ vector
-        part = float(weights @ other / length) if length > 1e-6 else 0.0
-        vector = query_vectors(vector[None], part, dim, self.store.dim)[0]
+        if self.store.dim != dim:
+            other = [(side_of(term, named) == "image") != (kind == "image") for term in query.terms]
+            length = weights @ (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)) @ vector
+            part = float(weights @ other / length) if length > 1e-6 else 0.0
+            vector = query_vectors(vector[None], part, dim, self.store.dim)[0]
         if strict and not vector.any():
             raise UserError(
                 "this query has no direction: its terms cancel out, or the model knows none of its words",
@@ -212,13 +213,13 @@ class Searcher:
             raise UserError("there is no model to re-rank with", remedy="Name one, for example: --rerank runs/scan")
         filter = parse_filter(ask.filter) if isinstance(ask.filter, str) else ask.filter
         named = {item.id: item for item in self.named(ask.query.items)}
-        shown_to, hidden = self.hiding.without(filter), self.hiding.ids(filter)
+        hidden = self.hiding.ids(filter)
         exact = tuple(Holds(words_of(text)) for text in ask.query.exact)
         if exact and (why := self.store.lacks_words):
             raise UserError(f"exact words can't be found: {why}", remedy="Ask without the quotes.")
         said = self._spoken(ask)
         vector = self._vector(ask.query, ask.kind, shown, named, strict=not (exact or said))
-        return Read(ask, shown_to, hidden, named, vector, exact, said)
+        return Read(ask, leaving_out(hidden, filter), hidden, named, vector, exact, said)
 
     def _spoken(self, ask: Ask) -> Spoken | None:
         """What holds words of the query, where it is nothing but words, and not all of them exact."""

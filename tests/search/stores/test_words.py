@@ -72,6 +72,9 @@ def holding(items: list[Item], phrase: Phrase, kind: Kind) -> set[str]:
 def agree(store: Store, items: list[Item]) -> None:
     known = {item.id: item for item in items}
     kinds: tuple[Kind, ...] = ("image", "caption")
+    for kind in kinds:
+        together = store.held(PHRASES, 1000, kind=kind)
+        assert all(set(together.get(phrase, [])) == holding(items, phrase, kind) for phrase in PHRASES)
     for phrase in PHRASES:
         for kind in kinds:
             expected = holding(items, phrase, kind)
@@ -119,6 +122,18 @@ def test_a_caption_finds_its_picture_once_and_only_one_that_is_there(store: Stor
     store.write([owner, *captions, orphan], vectors(5))
     assert store.holders(("dog",), 10, kind="image") == [owner.id]
     assert len(store.holders(("dog",), 10, kind="caption")) == 4
+
+
+def test_words_that_were_in_nothing_are_found_once_another_has_written_them(store: Store, location: str) -> None:
+    with open_store(location) as reader:
+        for _ in range(2):
+            assert not any(reader.held([("dog",), ("cat",)], 10, kind="image").values())
+        store.write([replace(picture(1), meta={"name": "dog.jpg"})], vectors(1))
+        assert reader.held([("dog",), ("cat",)], 10, kind="image").get(("dog",)) == [picture(1).id]
+        assert not any(reader.held([("dog",), ("cat",)], 10, kind="caption").values())
+        store.update([replace(picture(1), meta={"name": "cat.jpg"})])
+        found = reader.held([("dog",), ("cat",)], 10, kind="image")
+        assert (found.get(("dog",), []), found.get(("cat",), [])) == ([], [picture(1).id])
 
 
 def test_a_copy_holds_the_same_words(store: Store, place_of: Place) -> None:

@@ -146,6 +146,10 @@ class Store(ABC):
         """Ids of items of a kind that hold a phrase, or of pictures a caption of which does: of at most so many. In no order."""
         return []
 
+    def held(self, phrases: Sequence[Phrase], most: int, *, kind: Kind) -> dict[Phrase, list[str]]:
+        """The `holders` of several phrases; none where the store lacks words."""
+        return {phrase: self.holders(phrase, most, kind=kind) for phrase in phrases}
+
     # Looking through pictures. These work with any store, by reading all of it.
 
     def version(self) -> str | None:

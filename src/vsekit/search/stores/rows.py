@@ -68,7 +68,8 @@ def scores(query: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 def ranked(ids: Sequence[str], values: np.ndarray, top: int) -> tuple[list[str], np.ndarray]:
     """The best `top`, best first, ties by id."""
-    order = sorted(range(len(ids)), key=lambda i: (-values[i], ids[i]))[:top]
+    plain = values.tolist()
+    order = sorted(range(len(ids)), key=lambda i: (-plain[i], ids[i]))[:top]
     return [ids[i] for i in order], values[order]
 
 

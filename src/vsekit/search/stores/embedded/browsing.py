@@ -16,6 +16,7 @@ from vsekit.search.stores.embedded.filter import TEXT, condition
 from vsekit.search.stores.rows import from_doc
 from vsekit.search.words import Phrase
 
+ABSENT = 4096  # phrases of which it is remembered that nothing holds them
 DATED = f"select row from meta where field = 'dated'{TEXT} and value > ''"
 
 
@@ -23,6 +24,7 @@ class Browsing(Store):
     """The part of the store that is about this."""
 
     _database: Database
+    _absent: tuple[str | None, set[tuple[Kind, Phrase]]] = ("", set())  # the state it is true of, and what is not there
 
     @abstractmethod
     def _unseal(self) -> None:
@@ -61,6 +63,24 @@ class Browsing(Store):
     def holders(self, phrase: Phrase, most: int, *, kind: Kind) -> list[str]:
         with self._database.snapshot() as connection:
             return words.holders(connection, phrase, most, kind) if words.kept(connection) else []
+
+    def held(self, phrases: Sequence[Phrase], most: int, *, kind: Kind) -> dict[Phrase, list[str]]:
+        """In one look, but for phrases that are known to be in nothing: most words of most queries."""
+        version, absent = self._absent
+        if version == self.version() and absent.issuperset((kind, phrase) for phrase in phrases):
+            return {}
+        with self._database.snapshot() as connection:
+            if not words.kept(connection):
+                return {}
+            now = self.version()
+            if now != version or len(absent) > ABSENT:
+                self._absent = now, (absent := set())
+            found = {
+                phrase: [] if (kind, phrase) in absent else words.holders(connection, phrase, most, kind)
+                for phrase in phrases
+            }
+        absent.update((kind, phrase) for phrase, ids in found.items() if not ids)
+        return found
 
     def mark(self, ids: Sequence[str], marks: Mapping[str, bool]) -> None:
         """Beside a writer, whose lock is not needed: it leaves marks as they are."""

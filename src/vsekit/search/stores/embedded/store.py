@@ -279,8 +279,8 @@ class EmbeddedStore(Browsing):
         if filter is not None:
             passing, given = condition(filter)
             sql, params = f"select count(*) from items where {passing} and kind = coalesce(?, kind)", [*given, kind]
-        with self._database.snapshot() as connection:
-            return int(connection.execute(sql, params).fetchone()[0])
+        with self._database.explained():
+            return int(self._database.connection().execute(sql, params).fetchone()[0])
 
     def fields(self) -> dict[str, dict[str, Any]]:
         with self._database.snapshot() as connection:
