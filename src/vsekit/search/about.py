@@ -91,7 +91,7 @@ def _xmp(image: Image.Image) -> dict[str, list[str]]:
     """The Dublin Core of XMP: name → texts. One with declarations of its own is no XMP, and not read."""
     data = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp") or b""
     data = data.encode() if isinstance(data, str) else data
-    if not isinstance(data, bytes) or len(data) > _LARGEST or b"<!" in data:
+    if not data or not isinstance(data, bytes) or len(data) > _LARGEST or b"<!" in data:
         return {}
     start, end = data.find(b"<"), data.rfind(b">")
     try:

@@ -95,8 +95,9 @@ def told_meta(meta: Mapping[str, Value], mtime_ns: int) -> dict[str, Value]:
 
 def _time(value: Any) -> datetime | None:
     """EXIF's "2021:07:04 15:30:00"; cameras without a clock write zeros or blanks."""
+    text = _text(value)[:19]
     try:
-        return datetime.strptime(_text(value)[:19], "%Y:%m:%d %H:%M:%S")
+        return datetime.strptime(text, "%Y:%m:%d %H:%M:%S") if text else None
     except ValueError:
         return None
 
