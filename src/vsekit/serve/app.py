@@ -113,7 +113,7 @@ def _add_search(app: FastAPI, engine: Engine, limits: Limits, metrics: Metrics, 
         store = engine.searcher.store
         # A hit may be in the stack of one on the page before.
         before = min(ask.offset, NEAR) if stack and ask.kind == "image" else 0
-        found = await engine.answer(replace(ask, offset=ask.offset - before, top=ask.top + before))
+        found = await engine.answer(replace(ask, offset=ask.offset - before, top=ask.top + before) if before else ask)
         stacks = None
         if stack and ask.kind == "image":
             stacks = await engine.read(shapes.with_stacks, store, [hit.item for hit in found.hits], before)

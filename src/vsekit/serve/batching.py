@@ -6,10 +6,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 Query = TypeVar("Query")
 Answer = TypeVar("Answer")
+Waiting: TypeAlias = tuple[Query, asyncio.Future[Answer]]
 
 
 class Busy(Exception):
@@ -37,8 +38,8 @@ class Batcher(Generic[Query, Answer]):
         observe: Callable[[int], object] = lambda size: None,
     ) -> None:
         self._work, self._executor, self._most, self._waiting, self._observe = work, executor, most, waiting, observe
-        self._queue: deque[tuple[Query, asyncio.Future[Answer]]] = deque()
-        self._worker: asyncio.Task[None] | None = None
+        self._queue: deque[Waiting[Query, Answer]] = deque()
+        self._busy = False
 
     async def __call__(self, query: Query) -> Answer:
         if len(self._queue) >= self._waiting:
@@ -46,38 +47,48 @@ class Batcher(Generic[Query, Answer]):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
         self._queue.append((query, future))
-        if self._worker is None:
-            self._worker = loop.create_task(self._run())
+        if not self._busy:
+            self._start(loop)
         return (
             await future
         )  # whoever stops waiting cancels the future; the query is then left out or its answer dropped
 
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while self._queue:
-                batch: list[tuple[Query, asyncio.Future[Answer]]] = []
-                while self._queue and len(batch) < self._most:
-                    query, future = self._queue.popleft()
-                    if not future.done():
-                        batch.append((query, future))
-                if batch:
-                    self._observe(len(batch))
-                    outcomes: Sequence[Answer | Exception]
-                    try:
-                        queries = [query for query, _ in batch]
-                        outcomes = await loop.run_in_executor(self._executor, self._outcomes, queries)
-                    except Exception as error:  # of the executor: nobody may wait for ever
-                        outcomes = [error] * len(batch)
-                    for (_, future), outcome in zip(batch, outcomes, strict=True):
-                        if future.done():
-                            continue
-                        if isinstance(outcome, Exception):
-                            future.set_exception(outcome)
-                        else:
-                            future.set_result(outcome)
-        finally:
-            self._worker = None
+    # Not by asyncio's own way into an executor, which takes a task and three futures to a batch.
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hands over what waits, if anything does."""
+        batch: list[Waiting[Query, Answer]] = []
+        while self._queue and len(batch) < self._most:
+            query, future = self._queue.popleft()
+            if not future.done():
+                batch.append((query, future))
+        self._busy = bool(batch)
+        if batch:
+            self._observe(len(batch))
+            try:
+                self._executor.submit(self._run, loop, batch)
+            except RuntimeError as error:  # it is shut down: nobody may wait for ever
+                self._finish(loop, batch, [error] * len(batch))
+
+    def _run(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting[Query, Answer]]) -> None:
+        """In the executor."""
+        outcomes = self._outcomes([query for query, _ in batch])
+        loop.call_soon_threadsafe(self._finish, loop, batch, outcomes)
+
+    def _finish(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batch: list[Waiting[Query, Answer]],
+        outcomes: Sequence[Answer | Exception],
+    ) -> None:
+        for (_, future), outcome in zip(batch, outcomes, strict=True):
+            if future.done():
+                continue
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+        self._start(loop)
 
     def _outcomes(self, queries: list[Query]) -> Sequence[Answer | Exception]:
         try:

@@ -80,13 +80,11 @@ def answer(
 ) -> dict[str, Any]:
     """stacks: the items of the hits, where they are stacked."""
     items = [shown(hit.item) for hit in found.hits] if stacks is None else stacks
+    for item, hit in zip(items, found.hits):
+        item["score"], item["standing"], item["match"] = hit.score, hit.standing, hit.match
+        item["said"] = [one._asdict() for one in hit.said]
     return {
-        "hits": [
-            item
-            | {"score": hit.score, "standing": hit.standing, "match": hit.match}
-            | {"said": [one._asdict() for one in hit.said]}
-            for item, hit in zip(items, found.hits)
-        ],
+        "hits": list(items),
         "verdict": found.verdict,
         "more": found.more,
         "timing": {"encode": encode, "search": search, "total": total},
