@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
 import torch
+from tests.encoders.image.test_timm_vision import Vgg
 from tests.export.conftest import CNN, VIEW, build, cosines, shaken
 from torch import Tensor
 
 from vsekit.data.text import Ragged
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.image import ImageEncoderSettings
+from vsekit.encoders.image.timm_vision import TimmVision
 from vsekit.encoders.text import TextEncoderSettings
 from vsekit.encoders.text.transformer import TransformerSettings as TextTransformerSettings
 from vsekit.engines.graphs import write_graph
@@ -187,6 +189,26 @@ def test_image_encoders_give_the_vectors_of_vsekit_load(tmp_path: Path, pictures
     wanted = Embedder(model).encode_images(pictures)
     for some in (slice(0, 1), slice(0, 5), slice(2, 4)):
         assert cosines(run(tmp_path / "image.onnx", pixels=crops[some]), wanted[some]).min() > 1 - 1e-4
+
+
+@pytest.mark.parametrize("output", ["pooled", "grid"])
+def test_models_that_speak_timms_protocol_give_the_vectors_of_torch(
+    tmp_path: Path, pictures: list[Path], output: Literal["pooled", "grid"]
+) -> None:
+    """timm itself is an extra; `Vgg` has what `TimmVision` asks of its models."""
+    torch.manual_seed(0)
+    encoder = TimmVision(Vgg(), 32, output, {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6)})
+    tower = {"encoder": CNN | {"widths": [encoder.dim], "output": "grid"}, "pooling": "mean"}
+    model = build(image=tower)
+    model.image.encoder = encoder
+    example = {"pixels": torch.zeros(2, 1, 32, 32, 3, dtype=torch.uint8)}
+    write_graph(ImageGraph(model), example, ["embeddings"], tmp_path / "image.onnx", {})
+    from vsekit.export.preparation import View
+
+    crops = torch.from_numpy(np.stack([View(VIEW).read(path) for path in pictures]))
+    wanted = Embedder(model).encode_images(pictures)
+    assert cosines(run(tmp_path / "image.onnx", pixels=crops), wanted).min() > 1 - 1e-4
+    assert cosines(wanted[:1], wanted[1:2]).max() < 1 - 1e-4  # pictures are told apart
 
 
 def test_views_averaged_after_the_head_are_so_in_the_graph(tmp_path: Path, pictures: list[Path]) -> None:
