@@ -96,3 +96,22 @@ def test_a_folder_of_pictures_through_an_exported_model_with_a_broken_one(tmp_pa
     assert np.load(tmp_path / "out" / "captions.npy").shape == (0, 10)
     with pytest.raises(UserError, match="no pictures here"):
         pictures_below(tmp_path / "model")
+
+
+@pytest.mark.parametrize("skip_broken", [False, True])
+def test_a_damaged_graph_is_no_broken_picture_and_nothing_is_written(
+    tmp_path: Path, pictures: list[Path], skip_broken: bool
+) -> None:
+    export_onnx(VSESource(build(), "model"), tmp_path / "onnx")
+    graph = tmp_path / "onnx" / "image.onnx"
+    graph.write_bytes(graph.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"image\.onnx: this is not the file that was exported"):
+        embed(open_model(tmp_path / "onnx"), pictures_below(tmp_path), tmp_path / "out", skip_broken=skip_broken)
+    assert not (tmp_path / "out").exists()
+
+
+def test_features_that_are_not_given_are_no_broken_pictures(tmp_path: Path, pictures: list[Path]) -> None:
+    model = VSESource(build(image={"encoder": {"kind": "precomputed", "dim": 8}, "pooling": "mean"}), "model")
+    with pytest.raises(UserError, match="this model reads features, and the collection has none"):
+        embed(model, pictures_below(tmp_path), tmp_path / "out", skip_broken=True)
+    assert not (tmp_path / "out").exists()

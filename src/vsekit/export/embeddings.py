@@ -97,6 +97,8 @@ def embed(
             "captions": {"count": len(texts), "done": 0},
             "broken": {},
         }
+        if header["images"]["done"] < len(ids) or header["captions"]["done"] < len(texts):
+            _check(model, pairs)
         if writer.state is None:
             for name, lines in (("image_ids", ids), ("caption_ids", caption_ids)):
                 write_text(out / f"{name}.txt", "".join(f"{line}\n" for line in lines))
@@ -132,6 +134,17 @@ def caption_names(pairs: Pairs) -> list[str]:
 def _other(name: str, was: Any, now: Any) -> UserError:
     what = "these embeddings are of another model, or of other pictures or captions"
     return UserError(what, field=MARKER, remedy="Give a new folder.")
+
+
+def _check(model: Any, pairs: Pairs) -> None:
+    """Raises UserError for what no picture is at fault for, before anything is written: `skip_broken` must not pass it over."""
+    if isinstance(model, Exported):
+        if pairs.pictures:
+            _ = model.image_session
+        if pairs.captions:
+            _ = model.text_session, model.sentences
+    if pairs.pictures and pairs.features is None:
+        _given(model, pairs.pictures[0], pairs)
 
 
 def _ready(model: Any, pictures: int) -> int:
