@@ -360,6 +360,17 @@ def test_an_exported_folder_is_a_model_to_index_with(place: Place, whole: Place)
         np.testing.assert_allclose(store.vectors(ids), first.vectors(ids), atol=1e-4)
 
 
+def test_an_exported_model_of_features_is_refused_before_an_index_is_made(tmp_path: Path) -> None:
+    image = {"encoder": {"kind": "precomputed", "dim": 8}, "pooling": "mean"}
+    VSE(settings(image=image), Vocabulary(["a", "dog"]), VIEW).save(tmp_path / "model")
+    export_onnx(tmp_path / "model", tmp_path / "onnx")
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (40, 30)).save(tmp_path / "photos" / "a.png")
+    with pytest.raises(UserError, match=r"can't read pictures"):
+        vsekit.index(tmp_path / "photos", model=tmp_path / "onnx", out=tmp_path / "index")
+    assert not (tmp_path / "index").exists()
+
+
 def test_the_exported_model_goes_along_when_an_index_is_copied(place: Place) -> None:
     with open_store(place.index) as store:
         copy_index(store, place.folder / "copy")

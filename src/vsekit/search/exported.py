@@ -51,6 +51,12 @@ class ExportedModel(SearchModel):
                 file=exported.folder,
                 remedy="Index with a model of cosine similarity.",
             )
+        if exported.config["image"]["reads"] != "pixels":
+            raise UserError(
+                "this model was trained on features whose encoder is not known, and can't read pictures",
+                file=exported.folder,
+                remedy="Index with a model that reads pictures.",
+            )
         self.exported, self.name, self.folder = exported, name, exported.folder
         self.fingerprint, self.dim = exported.fingerprint, exported.dim
         self._cosine = exported.config["similarity"] == "cosine"
