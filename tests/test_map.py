@@ -23,6 +23,7 @@ def test_contributing_shows_the_rooms_in_the_order_that_lint_keeps() -> None:
         "memory",
         "threads",
         "errors",
+        "system",
         "version",
     }  # several layers, one row
     assert shown[-1] == shared

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vsekit import system
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -42,10 +44,9 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        system.sync(temporary)
         temporary.chmod(0o666 & ~UMASK)
-        temporary.replace(path)
+        system.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 

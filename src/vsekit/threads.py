@@ -63,7 +63,8 @@ def _busy(cores: set[int]) -> float:
     """How many of these cores others use. Niced processes don't count: they give way."""
     before = _ticks(cores)
     if before is None:
-        return min(os.getloadavg()[0], len(cores))
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # Windows says nothing
+        return min(load, len(cores))
     time.sleep(_LOOK)
     after = _ticks(cores)
     assert after is not None
@@ -74,7 +75,7 @@ def _busy(cores: set[int]) -> float:
 def _ticks(cores: set[int]) -> tuple[int, int] | None:
     """Ticks used, and all ticks, of these cores since the machine started; None where the system doesn't say (macOS)."""
     try:
-        lines = _STAT.read_text().splitlines()
+        lines = _STAT.read_text(encoding="ascii").splitlines()
     except OSError:
         return None
     wanted = {f"cpu{core}" for core in cores}

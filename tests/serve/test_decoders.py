@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -210,3 +212,11 @@ def test_a_server_has_a_decoder_before_the_first_picture_is_asked_for(
         assert client.post("/api/search", json={"query": "blue", "top": 1}).status_code == 200
         assert client.get(hit["thumbnail"]).status_code == 200
         assert len(started) > 1
+
+
+def test_a_decoder_that_nobody_asks_ends_by_itself() -> None:
+    """Its pipe stays open, and nothing comes."""
+    code = "import vsekit.serve.decoder as decoder; decoder.IDLE_SECONDS = 0.2; decoder.main()"
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen([sys.executable, "-c", code, str(2**33)], stdin=subprocess.PIPE, env=paths) as process:
+        assert process.wait(120) == 0

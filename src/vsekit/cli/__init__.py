@@ -6,6 +6,7 @@ Results go to stdout (`--json` for machines), progress and messages to stderr. A
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 
@@ -81,6 +82,9 @@ def _register(asked: list[str]) -> None:
 def main() -> None:
     """Entry point of `vse`."""
     threads.wait_passively()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a pipe on Windows takes 256 characters; others are written as \uXXXX
+            stream.reconfigure(errors="backslashreplace")
     _register(sys.argv[1:2])
     keep_freed_memory()
     try:

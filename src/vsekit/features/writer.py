@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from vsekit import system
 from vsekit.errors import UserError
 from vsekit.files import remove_left_over, sized, write_npy
 from vsekit.seals import KEY, read_sealed, sums_of, write_sealed
@@ -190,10 +191,4 @@ def _create(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> None:
     left = dtype.itemsize * int(np.prod(shape))
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-        file.flush()
-        if hasattr(os, "posix_fallocate") and left:
-            os.posix_fallocate(file.fileno(), file.tell(), left)
-            return
-        zeros = bytes(2**20)  # macOS and Windows have no such call
-        while left:
-            left -= file.write(zeros[: min(left, len(zeros))])
+        system.reserve(file, left)

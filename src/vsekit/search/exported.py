@@ -10,7 +10,6 @@ every file has a SHA-256: one that is damaged, or another model's, is an error.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vsekit import threads
+from vsekit import system, threads
 from vsekit.errors import UserError
 from vsekit.export.runtime import Exported, open_exported
 from vsekit.files import cache_folder, remove_left_over, sized
@@ -207,8 +206,7 @@ def _make(place: Path, fill: Callable[[Path], object]) -> None:
     if _whole(place):
         return
     place.parent.mkdir(parents=True, exist_ok=True)
-    with (place.parent / ".lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with system.locked(place.parent / ".lock", wait=True):
         if _whole(place):  # another process was faster
             return
         remove_left_over(place.parent)
@@ -218,7 +216,7 @@ def _make(place: Path, fill: Callable[[Path], object]) -> None:
             fill(folder)
             open_exported(folder).check()
             shutil.rmtree(place, ignore_errors=True)  # a damaged one
-            folder.rename(place)
+            system.replace(folder, place)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -9,9 +9,7 @@ that waits for its client makes room.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import resource
 import socket
 import struct
 import time
@@ -22,6 +20,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from vsekit import system
 from vsekit.serve.limits import Limits, client_of
 
 #: Files the process needs for anything but connections.
@@ -159,13 +158,7 @@ class Connection(H11Protocol):
 
 def _files() -> int:
     """How many files the process may open, after asking for as many as it is allowed."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):  # some systems allow less than they say
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return max(OTHER_FILES + 16, 65536 if soft == resource.RLIM_INFINITY else soft)
+    return max(OTHER_FILES + 16, system.most_files(65536))
 
 
 class Seldom(logging.Filter):

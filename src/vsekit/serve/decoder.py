@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import io
 import json
-import resource
-import select
+import os
 import sys
+import threading
 import warnings
 from typing import Any, BinaryIO
 
 from PIL import Image
 
+from vsekit import system
 from vsekit.data.decoding import PictureError, decode, open_picture, upright
 
 IDLE_SECONDS = 600.0
@@ -73,23 +74,24 @@ def work(file: BinaryIO, task: str, pixels: int, **options: Any) -> tuple[dict[s
         return {}, jpeg(upright(image), quality=90)
 
 
-def _fullest() -> int:
-    """Bytes that this process had at most; rusage on Linux would count those of the process that started it."""
+def _next_line(source: BinaryIO) -> bytes:
+    """What is asked next; ends the process when nothing is for a long time. Windows can't wait for a pipe otherwise."""
+    idle = threading.Timer(IDLE_SECONDS, os._exit, (0,))
+    idle.daemon = True
+    idle.start()
     try:
-        with open("/proc/self/status") as status:
-            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return source.readline()
+    finally:
+        idle.cancel()
 
 
 def main() -> None:
     warnings.filterwarnings("ignore", module=r"PIL\.")
-    allow = int(sys.argv[1])
-    resource.setrlimit(resource.RLIMIT_AS, (allow, allow))
+    system.limit_memory(int(sys.argv[1]))
     source, target = sys.stdin.buffer, sys.stdout.buffer
     # The first picture finds Pillow's decoders loaded: half of what it would take.
     thumbnail(io.BytesIO(jpeg(Image.new("RGB", (32, 32)), quality=82)), 16, pixels=2**20)
-    while select.select([source], [], [], IDLE_SECONDS)[0] and (line := source.readline()):
+    while line := _next_line(source):
         asked = json.loads(line)
         try:
             data = source.read(asked.pop("length"))
@@ -98,7 +100,7 @@ def main() -> None:
             answer, content = {"reason": error.reason, "kind": error.kind}, b""
         except MemoryError:
             answer, content = {"reason": "it takes more memory than there is for one", "kind": "memory"}, b""
-        full = _fullest() > MUCH
+        full = system.most_memory() > MUCH
         target.write(json.dumps({**answer, "length": len(content), "last": full}).encode() + b"\n" + content)
         target.flush()
         if full:

@@ -13,6 +13,7 @@ from typing import IO, Any, BinaryIO
 
 from PIL import Image
 
+from vsekit import system
 from vsekit.data.decoding import PictureError
 from vsekit.data.views import ViewSettings
 
@@ -103,7 +104,7 @@ class Decoders:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
-            start_new_session=True,  # Ctrl-C is the server's: it finishes what it is doing
+            **system.apart(),  # Ctrl-C is the server's: it finishes what it is doing
         )
 
     def _keep(self, worker: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,6 @@ state/step-00001200-00/  weights.safetensors   the model's and the loss's
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from vsekit import system
 from vsekit.errors import UserError
 from vsekit.files import write_tensors
 from vsekit.seals import KEY, check_files, read_sealed, sums_of, write_sealed
@@ -57,9 +57,8 @@ def save_checkpoint(
     sums = sums_of(temporary, [temporary / WEIGHTS, temporary / MOMENTS])
     write_sealed(temporary / "state.json", {**state, "optimiser": plain}, sums)
     for file in temporary.iterdir():
-        with file.open("rb") as opened:
-            os.fsync(opened.fileno())
-    temporary.replace(final)
+        system.sync(file)
+    system.replace(temporary, final)
     for old in folder.iterdir():
         if old.name != final.name:
             shutil.rmtree(old, ignore_errors=True)

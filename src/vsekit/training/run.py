@@ -11,7 +11,6 @@ skipped.csv     what of the collection was set aside, and why; written before tr
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from vsekit import system
 from vsekit.data.clean import SKIPPED
 from vsekit.errors import UserError
 from vsekit.evaluation.config import CONFIG, REPAIR, read_config, write_config
@@ -77,9 +77,9 @@ class RunFolder:
             return
         self.path.mkdir(parents=True, exist_ok=True)
         if self._lock is None:
-            self._lock = (self.path / LOCK).open("w")
+            self._lock = (self.path / LOCK).open("a", encoding="ascii")
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                system.lock(self._lock)
             except OSError:
                 raise UserError("another process is training into this folder", file=self.path) from None
             remove_left_over(self.path)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_a_full_disk_is_an_error_and_no_death(tmp_path: Path, monkeypatch: pytes
     def full(*_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(inverted.os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(OSError, match="No space"):
         approximate.build(units(300), np.arange(300), tmp_path / "lists")
 

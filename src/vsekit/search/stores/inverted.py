@@ -13,13 +13,13 @@ Files of earlier versions are faiss' own and are read whole.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from vsekit import system
 from vsekit.search.stores.halves import single
 
 MAGIC = b"vse ivf1"
@@ -40,7 +40,7 @@ def write(index: Any, vectors: np.ndarray, ids: np.ndarray, path: Path) -> None:
     capacities, offsets = _layout(sizes, index.code_size)
     end = int(offsets[-1])
     with path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, end)  # a full disk would else kill who writes to the map
+        system.reserve(file, end)
         file.write(MAGIC + np.array([end, index.nlist], dtype="<i8").tobytes())
         file.seek(end)
         file.write(sizes.astype("<i8").tobytes())

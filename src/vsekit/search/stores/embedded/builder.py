@@ -6,7 +6,6 @@ for it but the `close` of a writer: until it is there, search is exact.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vsekit import system
 from vsekit.errors import UserError
 from vsekit.files import atomic_path
 from vsekit.search.items import Kind
@@ -66,20 +66,14 @@ class Builder:
     def _build(self, share: float) -> None:
         import faiss
 
-        faiss.omp_set_num_threads(1)  # of this thread: the other cores are for encoding and searching
-        try:
-            lock = (self.folder / LOCK).open("a")
-        except OSError:  # a disk that can't be written; search stays exact
+        if not hasattr(faiss, "OnDiskInvertedLists"):  # faiss for Windows; search stays exact
             return
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                return
-            with suppress(OSError, UserError):  # a full disk; search stays exact
-                for kind in KINDS:
-                    if self._due(kind, share):
-                        self._build_kind(kind)
+        faiss.omp_set_num_threads(1)  # of this thread: the other cores are for encoding and searching
+        # Another builds, or the disk is full or can't be written: search stays exact.
+        with suppress(OSError, UserError), system.locked(self.folder / LOCK):
+            for kind in KINDS:
+                if self._due(kind, share):
+                    self._build_kind(kind)
 
     def _build_kind(self, kind: Kind) -> None:
         with self._database.snapshot() as connection:
@@ -107,15 +101,14 @@ class Builder:
                     files.remember_whole(connection, self.folder, name)
         useless = old[1] if current else name
         if useless:
-            (self.folder / useless).unlink(missing_ok=True)
+            system.remove(self.folder / useless)
 
 
 def tidy(folder: Path, database: Database) -> None:
     """Removes files that a killed process left: nobody names them any more, or yet."""
-    with suppress(OSError), (folder / LOCK).open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # who builds has files that are not named yet
+    with suppress(OSError), system.locked(folder / LOCK):  # who builds has files that are not named yet
         with database.snapshot() as connection:
             named = {name for row in connection.execute("select file, ann from kinds") for name in row}
         for path in folder.iterdir():
             if path.suffix in (*files.TYPES, ".ivf", ".tmp") and path.name not in named:
-                path.unlink()
+                system.remove(path)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from typing import TextIO
 
+from vsekit import system
 from vsekit.errors import UserError
 from vsekit.search.stores.base import WritingError
 
@@ -24,13 +24,13 @@ class WriterLock:
 
     def take(self) -> None:
         try:
-            lock = self.path.open("a+")
+            lock = self.path.open("a+", encoding="ascii")
         except OSError as error:
             raise UserError(
                 f"this index can't be written: {error.strerror}", file=self.path, remedy="Is the folder yours?"
             ) from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock(lock)
         except OSError:
             lock.seek(0)
             owner = lock.read().strip() or "?"
@@ -63,5 +63,6 @@ class WriterLock:
 
     def release(self) -> None:
         if self._held is not None:
+            system.unlock(self._held)
             self._held.close()
             self._held = None

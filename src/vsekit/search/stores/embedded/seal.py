@@ -7,11 +7,11 @@ there is none, and one that an earlier version of vsekit has written past, by it
 
 from __future__ import annotations
 
-import fcntl
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from vsekit import system
 from vsekit.errors import UserError
 from vsekit.seals import CHECKED, KEY, read_sealed, write_sealed
 from vsekit.search.stores.base import UnreachableError
@@ -23,8 +23,7 @@ SEAL = "seal.json"
 
 def put(folder: Path, database: Database, lock: Path) -> None:
     """For the one writer, who has done. lock: of who builds approximate indexes, and changes the database too."""
-    with suppress(OSError), lock.open("a") as held:  # a full disk, or somebody builds: it stays unsealed
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with suppress(OSError), system.locked(lock):  # a full disk, or somebody builds: it stays unsealed
         if database.settled():
             generation = database.about("generation")
             write_sealed(folder / SEAL, {"generation": generation}, {DATABASE: checksum(folder / DATABASE)})

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from vsekit import system
 from vsekit.errors import UserError
 from vsekit.search.exported import damage
 from vsekit.search.filters import Filter
@@ -203,7 +204,7 @@ class EmbeddedStore(Browsing):
             connection.execute("update about set value = value + ? where key = 'generation'", (bool(stale),))
             items = mending.lost(connection)
         for name in stale:
-            (self.folder / name).unlink(missing_ok=True)
+            system.remove(self.folder / name)
         return items
 
     def write(self, items: Sequence[Item], vectors: np.ndarray, deleted: Sequence[str] = ()) -> None:
@@ -218,7 +219,7 @@ class EmbeddedStore(Browsing):
             mending.found_again(connection, [*deleted, *(item.id for item in items)])
             stale = [file for k in KINDS if (file := files.compact(connection, self.folder, k, self.dim, FEW_DEAD))]
         for name in stale:
-            (self.folder / name).unlink(missing_ok=True)
+            system.remove(self.folder / name)
         self._builder.start_between_writes()
 
     def update(self, items: Sequence[Item]) -> None:

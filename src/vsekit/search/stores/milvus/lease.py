@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Mapping
 
+from vsekit import system
 from vsekit.search.stores.base import WritingError
 from vsekit.search.stores.milvus.collection import WRITER, Collection
 
@@ -66,12 +67,4 @@ def writer(properties: Mapping[str, str]) -> str | None:
 
 def _has_ended(host: str, process: str) -> bool:
     """Whether a process of this machine has ended."""
-    if host != socket.gethostname():
-        return False
-    try:
-        os.kill(int(process.partition("-")[0]), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False
+    return host == socket.gethostname() and not system.is_running(int(process.partition("-")[0]))
