@@ -64,6 +64,8 @@ def test_the_cheapest_model_is_hurried_where_none_fits():
     assert member.name == "bow"
     assert 2 <= epochs < 12
     assert member.seconds <= 60
+    assert not any("MiniLM" in reason for reason in choice.reasons)
+    assert any("a bag of words alone" in reason for reason in choice.reasons)
 
 
 def test_what_did_not_fit_is_spare_and_what_is_told_first_comes_first():

@@ -122,6 +122,39 @@ def test_a_catalogue_may_lack_pictures_even_its_first_but_not_all(tmp_path: Path
         source_of(table)
 
 
+def test_dirt_of_a_catalogue_is_set_aside_and_its_pictures_stay(tmp_path: Path, picture: Callable[..., Path]) -> None:
+    """As training does with the same file; but no picture goes for want of a caption, or for being in two splits."""
+    for number in (1, 2, 3):
+        picture(f"{number}.png", number)
+    table = tmp_path / "photos" / "table.csv"
+    rows = [
+        "image,caption,split,group",
+        "1.png,a café,train,a",
+        "1.png,a café,train,a",
+        "2.png,,train,b",
+        "3.png,a cow,test,a",
+    ]
+    table.write_bytes("\n".join([*rows, "1.png,too,many,cells,here"]).encode("cp1252"))
+    source = source_of(table)
+    assert {Path(seen.path).name: [c.text for c in seen.captions or ()] for seen in source.pictures} == {
+        "1.png": ["a café"], "2.png": [], "3.png": ["a cow"],
+    }  # fmt: skip
+    left_out, mended = source.notes
+    assert left_out.startswith("3 left out: ")
+    assert {"1 × empty-caption", "1 × duplicate-caption", "1 × bad-row"} == set(left_out.partition(": ")[2].split(", "))
+    assert mended == "2 mended: 2 × encoding"
+
+
+def test_a_table_of_which_most_captions_can_not_be_read_is_refused(
+    tmp_path: Path, picture: Callable[..., Path]
+) -> None:
+    picture("1.png")
+    table = tmp_path / "photos" / "table.csv"
+    table.write_text("image,caption\n1.png,\n1.png,\n1.png,a dog\n")
+    with pytest.raises(UserError, match="only 1 of 3 captions can be used"):
+        source_of(table)
+
+
 def test_a_folder_is_a_collection_where_annotations_say_so_and_a_photo_folder_otherwise(
     tmp_path: Path, picture: Callable[..., Path]
 ) -> None:

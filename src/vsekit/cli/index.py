@@ -119,6 +119,8 @@ def index(
     for source in sources:
         if source.collection is not None:
             progress.say(f"{source.root} is a collection: {len(source.pictures)} pictures with their captions.")
+            for note in source.notes:
+                progress.say(note)
     options: dict[str, Any] = {"features": features, "rebuild": update.rebuild, "forget": update.forget}
     options |= {"model": model or "starter", "out": place, "dtype": where.dtype, "progress": progress}
     if update.watch:

@@ -137,9 +137,35 @@ def read_clean(
     Raises UserError when there is no collection, or when most of it would be set aside.
     """
     options = Options(restval, columns or {}, Path(images) if images else None)
-    path = Path(path)
+    found = _read(Path(path), format, options, Problems(strict=strict))
+    found.one_split_a_group()
+    if pictures:
+        found.files()
+        found.headers(progress)
+        found.copies()
+    return found.result(kept if pictures else None, pictures, progress)
+
+
+def read_to_search(
+    path: Path | str,
+    *,
+    format: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    images: Path | str | None = None,
+) -> Clean:
+    """Reads a collection to be indexed: captions that can't be used are set aside, and the pictures stay, with captions or
+    without, in whatever split; the caller finds out which are missing or broken."""
+    options = Options(False, columns or {}, Path(images) if images else None)
+    found = _read(Path(path), format, options, Problems(strict=False))
+    texts = [caption for i, caption in enumerate(found.pairs.captions) if i not in found.captions_out]
+    if len(texts) < MOST * len(found.pairs.captions):
+        raise found.misread(len(texts))
+    return Clean(replace(found.pairs, captions=texts), found.skipped)
+
+
+def _read(path: Path, format: str | None, options: Options, problems: Problems) -> _Cleaning:
+    """A collection, of whose text it is known what is wrong."""
     reader, files = detect(path, options, format)
-    problems = Problems(strict=strict)
     collecting = gc.isenabled()
     gc.disable()  # as in `read`
     try:
@@ -149,11 +175,7 @@ def read_clean(
             gc.enable()
     found = _Cleaning(pairs, problems)
     found.text(rows=reader.name == "table")
-    if pictures:
-        found.files()
-        found.headers(progress)
-        found.copies()
-    return found.result(kept if pictures else None, pictures, progress)
+    return found
 
 
 class _Cleaning:
@@ -169,7 +191,7 @@ class _Cleaning:
             raise fatal.error()
 
     def text(self, rows: bool) -> None:
-        """What reading found, groups in two splits and, of a table, rows written twice."""
+        """What reading found and, of a table, rows written twice."""
         pairs, places = self.pairs, self.problems.caption_places
         refused = {_entry(p.at) for p in self.problems if p.kind == "conflict"}
         seen: set[tuple[int, str]] = set()
@@ -186,9 +208,10 @@ class _Cleaning:
                 name = pairs.pictures[caption.picture].id
                 self._out("duplicate-caption", f"the picture '{name}' has this caption already", at, "warning")
             seen.add((caption.picture, caption.text))
-        self._one_split(
-            ((i, picture.group) for i, picture in enumerate(pairs.pictures)), lambda name: f"the group '{name}'"
-        )
+
+    def one_split_a_group(self) -> None:
+        groups = ((i, picture.group) for i, picture in enumerate(self.pairs.pictures))
+        self._one_split(groups, lambda name: f"the group '{name}'")
 
     def files(self) -> None:
         for i, picture in self._left():
@@ -226,7 +249,7 @@ class _Cleaning:
             c for i, c in enumerate(pairs.captions) if not (i in self.captions_out or c.picture in self.pictures_out)
         ]
         if len(texts) < MOST * len(pairs.captions):
-            raise self._misread(len(texts))
+            raise self.misread(len(texts))
         renamed, tied = self._made_splits(left, look, kept, progress)
         position = {old: new for new, old in enumerate(left)}
         captions = [Caption(c.text, position[c.picture], c.meta) for c in texts]
@@ -289,7 +312,7 @@ class _Cleaning:
         self.problems.add(kind, what, at, remedy=_REMEDY, severity=severity)
         self.skipped.append(SetAside(self.problems[-1], "left out"))
 
-    def _misread(self, left: int) -> UserError:
+    def misread(self, left: int) -> UserError:
         kinds = Counter(item.problem.kind for item in self.skipped if item.done == "left out")
         listed = ", ".join(f"{count} × {kind}" for kind, count in kinds.most_common())
         worst = kinds.most_common(1)[0][0]

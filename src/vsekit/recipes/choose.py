@@ -133,9 +133,10 @@ def choose(look: Look, minutes: float | None = None, cost: Cost | None = None, *
             left -= seconds
         elif budget is not None and len(spare) < USUAL:
             spare.append(member)
+    reasons = _reasons(look, minilm, small, pictures, hurried=not members)
     if not members:
         members, spare = [_hurried(look, cost, small, left)], []
-    return Choice(members, _reasons(look, minilm, small, pictures), pictures, spare)
+    return Choice(members, reasons, pictures, spare)
 
 
 def _hurried(look: Look, cost: Cost, small: bool, budget: float) -> Member:
@@ -156,7 +157,7 @@ def _whole(look: Look, view: float) -> float:
     return 0.0 if look.features else view * (look.pictures + look.val_pictures)
 
 
-def _reasons(look: Look, minilm: bool, small: bool, pictures: int | None) -> list[str]:
+def _reasons(look: Look, minilm: bool, small: bool, pictures: int | None, hurried: bool) -> list[str]:
     reasons = [
         "InfoNCE with heads on frozen encoders: the best of all that the study tried on a few thousand pictures."
     ]
@@ -168,7 +169,9 @@ def _reasons(look: Look, minilm: bool, small: bool, pictures: int | None) -> lis
         )
     else:
         reasons.append("EfficientNet-lite0 and -lite2 side by side see the pictures: two kinds beat the better one.")
-    if not _english(look):
+    if hurried:
+        reasons.append("There is time for a bag of words alone: more minutes make better models.")
+    elif not _english(look):
         reasons.append(f"MiniLM reads English, and the captions are in {look.language}: words are learned from them.")
     elif minilm:
         reasons.append("MiniLM reads the captions, frozen: knowledge from elsewhere beats words learned here.")

@@ -88,15 +88,18 @@ def index(
     if export:
         keep(model, store, progress)
     given = [source] if isinstance(source, Path | str | Pairs | Source) else source
-    report = _Indexer(model, store, [_source(one) for one in given], progress, forget, engine).run(lost)
+    report = _Indexer(model, store, [_source(one, progress) for one in given], progress, forget, engine).run(lost)
     report.seconds = time.monotonic() - started
     return report
 
 
-def _source(given: Path | str | Pairs | Source) -> Source:
+def _source(given: Path | str | Pairs | Source, progress: Progress) -> Source:
     if isinstance(given, Source):
         return given
-    return collected(given) if isinstance(given, Pairs) else source_of(given)
+    source = collected(given) if isinstance(given, Pairs) else source_of(given)
+    for note in source.notes:
+        progress.say(note)
+    return source
 
 
 def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> list[Item]:

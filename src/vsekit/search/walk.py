@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vsekit.data.clean import read_to_search
 from vsekit.data.pairs import Pairs, Picture
-from vsekit.data.readers import FORMATS, read
+from vsekit.data.readers import FORMATS
 from vsekit.data.readers.base import IMAGE_SUFFIXES, Options
 from vsekit.errors import UserError
 from vsekit.search.items import Value
@@ -58,6 +59,7 @@ class Source:
     how: what `source_of` was given, by name, so that it can be looked at again; None for what was read in Python.
     moving: pictures that are being written or moved just now; what the index knows of them is left alone.
     deleted: pictures that somebody was seen to delete, even where their whole folder went with them.
+    notes: what of a collection was set aside, for people.
     """
 
     root: str
@@ -69,6 +71,7 @@ class Source:
     how: dict[str, Any] | None = None
     moving: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
+    notes: list[str] = field(default_factory=list)
 
     def holds(self, path: str, collection: Value | None) -> bool:
         """Whether an item of the index came from here, so that it must go when it is here no more."""
@@ -179,8 +182,9 @@ def source_of(
         source = walk(path)
         source.how = {"path": how["path"], "format": format}
         return source
-    source = collected(read(path, format=format, images=images, columns=columns, lacking=True), format)
-    source.how = how
+    read = read_to_search(path, format=format, images=images, columns=columns)
+    source = collected(read.pairs, format)
+    source.how, source.notes = how, read.lines()
     if source.missing and not source.pictures:
         raise UserError(
             f"none of the {len(source.missing)} pictures of this collection is there, the first is {next(iter(source.missing))}",

@@ -40,7 +40,6 @@ def read(
     restval: bool = False,
     columns: Mapping[str, str] | None = None,
     images: Path | str | None = None,
-    lacking: bool = False,
 ) -> Pairs:
     """Reads a collection; the first mistake in it raises a `UserError` with file, line and field.
 
@@ -50,7 +49,6 @@ def read(
         restval: count Karpathy's "restval" as "train".
         columns: of a table, {"image": …, "caption": …, "split": …, "group": …} to the names of its columns.
         images: the folder of the pictures, when it is not in a usual place beside the annotations.
-        lacking: pictures may be missing, which the caller finds out.
 
     The pictures themselves are not opened; `vsekit.data.check.check` does that.
     """
@@ -60,7 +58,7 @@ def read(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return reader.read(Path(path), files, options, Problems(tolerate=["missing-image"] if lacking else []))
+        return reader.read(Path(path), files, options, Problems())
     finally:
         if collecting:
             gc.enable()

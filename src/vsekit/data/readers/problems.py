@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,22 +53,21 @@ class Problems(list[Problem]):
 
     Args:
         strict: raise the first error as a `UserError`; otherwise gather everything.
-        tolerate: kinds of errors that are gathered even so.
 
     It also keeps where each picture and caption was read (in the order of `Pairs.pictures` and `.captions`), so that
     what only shows later, such as a missing file, can still be told with its line; and which pictures named no split.
     """
 
-    def __init__(self, *, strict: bool = True, tolerate: Collection[str] = ()) -> None:
+    def __init__(self, *, strict: bool = True) -> None:
         super().__init__()
-        self.strict, self.tolerate = strict, tolerate
+        self.strict = strict
         self.picture_places: list[Place] = []
         self.caption_places: list[Place] = []
         self.without_split: set[int] = set()
 
     def add(self, kind: str, what: str, at: Place, *, remedy: str | None = None, severity: Severity = "error") -> None:
         problem = Problem(kind, what, at, remedy, severity)
-        if self.strict and severity == "error" and kind not in self.tolerate:
+        if self.strict and severity == "error":
             raise problem.error()
         self.append(problem)
 
