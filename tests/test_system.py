@@ -146,6 +146,26 @@ def _in_use(*_: object) -> None:
     raise PermissionError(13, "the file is in use")
 
 
+def test_a_descriptor_reads_bytes_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(os, "O_BINARY", 1 << 15, raising=False)
+    monkeypatch.setattr(os, "open", lambda path, flags: asked.append(flags) or 0)
+    system.open_to_read(tmp_path)
+    system.open_to_read(tmp_path, "O_NOFOLLOW", "O_UNKNOWN_HERE")
+    assert asked == [os.O_RDONLY | 1 << 15, os.O_RDONLY | 1 << 15 | os.O_NOFOLLOW]
+
+
+def test_an_address_is_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows SO_REUSEADDR would let a second server take the same port."""
+    asked: list[int] = []
+    listener = SimpleNamespace(setsockopt=lambda level, option, value: asked.append(option))
+    system.claim_address(listener)  # type: ignore[arg-type]
+    on_windows(monkeypatch)
+    monkeypatch.setattr(system.socket, "SO_EXCLUSIVEADDRUSE", -5, raising=False)
+    system.claim_address(listener)  # type: ignore[arg-type]
+    assert asked == [system.socket.SO_REUSEADDR, -5]
+
+
 def test_running_processes_are_told_from_ended_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -192,7 +212,8 @@ def test_a_limit_of_memory_holds_on_linux() -> None:
 def test_only_one_file_knows_of_systems() -> None:
     """Another that imports these modules, or calls what some system lacks, would not start there."""
     told = ("import fcntl", "import resource\n", "import msvcrt", "posix_fallocate", "SIGKILL", "os.fork(", "import select",
-            "import pwd", "import termios", "os.kill(", "start_new_session", "getuid")  # fmt: skip
+            "import pwd", "import termios", "os.kill(", "start_new_session", "getuid",
+            "os.pread", "SO_REUSEADDR", "os.open(")  # fmt: skip
     package = ROOT / "src" / "vsekit"
     found = [
         (path.name, word)

@@ -11,7 +11,8 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 LK_UNLCK, LK_LOCK, LK_NBLCK = 0, 1, 2
-LACKING = ("posix_fallocate", "getloadavg", "sched_getaffinity", "fork", "nice", "getuid", "geteuid")
+LACKING = ("posix_fallocate", "getloadavg", "sched_getaffinity", "fork", "nice", "getuid", "geteuid", "pread",
+           "pwrite", "fchmod", "killpg", "setsid")  # fmt: skip
 
 
 def locking(handle: int, how: int, count: int) -> None:
@@ -27,6 +28,7 @@ def pretend() -> None:
     """Must come before vsekit is imported."""
     import select
     import signal
+    import socket
 
     assert not any(name.startswith("vsekit") for name in sys.modules)
     msvcrt = ModuleType("msvcrt")
@@ -45,4 +47,5 @@ def pretend() -> None:
         return real(*lists)
 
     select.select = sockets_alone
+    socket.SO_EXCLUSIVEADDRUSE = socket.SO_REUSEADDR  # type: ignore[attr-defined]
     subprocess.CREATE_NEW_PROCESS_GROUP = 0  # type: ignore[attr-defined]  # Popen takes none here

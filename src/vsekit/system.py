@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -84,6 +85,15 @@ def sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def open_to_read(path: Path, *options: str) -> int:
+    """A descriptor. options: names of flags, for the systems that have them. Windows would else read text, up to the first
+    Ctrl-Z, and with other line ends."""
+    flags = os.O_RDONLY
+    for name in ("O_BINARY", *options):
+        flags |= getattr(os, name, 0)
+    return os.open(path, flags)
+
+
 def replace(source: Path, target: Path) -> None:
     """Renames, in place of what is there. Windows refuses as long as somebody reads the target: that is waited for."""
     _patiently(lambda: source.replace(target))
@@ -157,6 +167,13 @@ def most_files(wanted: int) -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return wanted if soft == endless else int(soft)
+
+
+def claim_address(listener: socket.socket) -> None:
+    """Before `bind`: an address that was just given up is taken at once, and nobody shares it. The option for the former
+    means the opposite of the latter on Windows, where there is another one."""
+    option = socket.SO_REUSEADDR if fcntl is not None else socket.SO_EXCLUSIVEADDRUSE  # type: ignore[attr-defined]
+    listener.setsockopt(socket.SOL_SOCKET, option, 1)
 
 
 def apart() -> dict[str, Any]:

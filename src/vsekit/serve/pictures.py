@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from vsekit import system
 from vsekit.data.decoding import PictureError
 from vsekit.search.items import Item
 from vsekit.search.pictures import IN_SHARD
@@ -51,7 +52,7 @@ def open_indexed(item: Item, roots: Sequence[Path]) -> Opened:
         raise ProblemError(403, "the picture lies outside the indexed folders", "Index the folder it really lies in.")
     try:
         # No link may have come in its place since; a pipe must not be waited for.
-        handle = os.open(resolved, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        handle = system.open_to_read(resolved, "O_NOFOLLOW", "O_NONBLOCK")
     except OSError:
         raise gone from None
     state = os.fstat(handle)

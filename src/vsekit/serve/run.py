@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 
 import uvicorn
 
+from vsekit import system
 from vsekit.errors import UserError
 from vsekit.progress import QUIET, Progress
 from vsekit.search.opening import load_searcher as searcher_of
@@ -53,7 +54,7 @@ def bind(host: str, port: int) -> socket.socket:
         raise UserError(f"no such host: {host} ({error.strerror})", remedy="Give an address of this machine.") from None
     listener = socket.socket(family, kind, protocol)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        system.claim_address(listener)
         listener.bind(address)
         listener.listen(2048)
     except OSError as error:

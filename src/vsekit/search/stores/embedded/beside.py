@@ -14,6 +14,8 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+from vsekit import system
+
 PIECE = 2**20
 _guard = threading.Lock()
 _users: Counter[tuple[int, int]] = Counter()
@@ -39,15 +41,15 @@ def leave(status: os.stat_result) -> None:
 
 def checksum(path: Path) -> str:
     """The SHA-256 of the file."""
-    digest, at = hashlib.sha256(), 0
+    digest = hashlib.sha256()
     with _guard:
         status = path.stat()
         key = status.st_dev, status.st_ino
-        descriptor = _kept[key] if key in _kept else os.open(path, os.O_RDONLY)
+        descriptor = _kept[key] if key in _kept else system.open_to_read(path)
         try:
-            while piece := os.pread(descriptor, PIECE, at):
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            while piece := os.read(descriptor, PIECE):
                 digest.update(piece)
-                at += len(piece)
         finally:
             if _users[key]:
                 _kept[key] = descriptor
