@@ -156,3 +156,12 @@ def test_a_deadline_that_is_far_changes_nothing(tmp_path, pairs):
     recipe = tmp_path / "a" / "recipe.yaml"
     far = train_members(recipe, pairs, tmp_path / "b", sets=QUICK, minutes=time.monotonic() + 1e6)
     assert far["alone"] == near["alone"]
+
+
+def test_a_folder_that_holds_something_is_refused_before_the_collection_is_read(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.yaml").write_text("members: {}\n")
+    with pytest.raises(UserError, match="not empty"):
+        vsekit.train(None, tmp_path / "nowhere.csv", tmp_path / "run")
+    with pytest.raises(UserError, match="no such file"):
+        vsekit.train(None, tmp_path / "nowhere.csv", tmp_path / "run", resume=True)

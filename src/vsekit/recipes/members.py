@@ -194,12 +194,17 @@ def _replace(source: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def write_recipe(out: Path, text: str) -> None:
-    """Writes OUT/recipe.yaml. Raises UserError when something else is in the folder."""
+def must_be_free(out: Path) -> None:
+    """UserError where there is something in the folder already."""
     if out.exists() and (not out.is_dir() or any(file.name != SKIPPED for file in out.iterdir())):
         raise UserError(
             "this folder is not empty", file=out, remedy="Add --resume to go on with it, or choose another --out."
         )
+
+
+def write_recipe(out: Path, text: str) -> None:
+    """Writes OUT/recipe.yaml. Raises UserError when something else is in the folder."""
+    must_be_free(out)
     write_text(out / RECIPE, text)
 
 

@@ -94,7 +94,7 @@ def train(
     from vsekit.data.pairs import Pairs
     from vsekit.data.stream.addresses import names_stream
     from vsekit.data.stream.stream import Stream
-    from vsekit.recipes.members import run_settings, train_members, with_val
+    from vsekit.recipes.members import must_be_free, run_settings, train_members, with_val
     from vsekit.recipes.tune import names_a_model
     from vsekit.report.run import write_run_report
     from vsekit.training.loop import train as run
@@ -110,6 +110,8 @@ def train(
             field="RECIPE",
             remedy="Give a recipe of one model to several processes, or leave --devices out.",
         )
+    if settings is None and not resume:
+        must_be_free(out)  # before the collection is read
     source: dict[str, Any] = {"recipe": None if recipe is None else str(recipe), "data": None, "features": None}
     store = None
     pairs: Pairs | Stream
