@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+
+from vsekit.system import locked
 
 torch.set_num_threads(1)
 
@@ -44,3 +48,30 @@ def tiny_bert(tmp_path: Path) -> Path:
     transformers.BertModel(config).save_pretrained(folder)
     transformers.BertTokenizer.from_pretrained(folder).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built wheel; once for all processes of a test session, as is `programs`."""
+    from tools.walks.environment import build_wheel
+
+    return _once(tmp_path_factory, "wheel", build_wheel)
+
+
+@pytest.fixture(scope="session")
+def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment that holds the wheel with what photographs need, and nothing of this checkout."""
+    from tools.walks.environment import make_environment
+
+    return _once(tmp_path_factory, "environment", lambda folder: make_environment(wheel, folder))
+
+
+def _once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Path]) -> Path:
+    """What `make` makes in a folder that the processes of pytest-xdist share."""
+    base = factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else factory.getbasetemp()
+    made = base / f"{name}.made"
+    with locked(base / f"{name}.lock", wait=True):
+        if not made.exists():
+            (base / name).mkdir()
+            made.write_text(str(make(base / name)))
+    return Path(made.read_text())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -23,23 +22,9 @@ def run(*command: object, cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", out, ROOT, cwd=out)
-    (built,) = out.glob("*.whl")
-    return built
-
-
-@pytest.fixture(scope="module")
-def vse(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`vse` of an environment that holds the wheel with the extra `photos`, and nothing of this checkout."""
-    home = tmp_path_factory.mktemp("environment")
-    run(sys.executable, "-m", "venv", home / "venv", cwd=home)
-    install = [home / "venv" / "bin" / "pip", "install", "-q", "-c", ROOT / "constraints.txt"]
-    run(*install, "torch", cwd=home)
-    run(*install, f"{wheel}[photos]", cwd=home)
-    return home / "venv" / "bin" / "vse"
+@pytest.fixture
+def vse(programs: Path) -> Path:
+    return programs / "vse"
 
 
 def test_the_wheel_holds_the_starter_the_recipes_and_the_page(wheel: Path) -> None:

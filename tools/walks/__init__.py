@@ -1,0 +1,1 @@
+"""docs/walks.md, walked: `python -m tools.walks`."""
