@@ -25,6 +25,25 @@ def test_the_same_bytes_or_nearly_the_same_vector_are_copies() -> None:
     assert stacked(items, turned(COPY + 0.01, COPY - 0.01, 0.1)) == [0, 0, 2, 0]
 
 
+def test_screenshots_are_copies_only_with_the_same_text_or_the_same_bytes() -> None:
+    def shot(number: int, type: str, written: str = "", content: str = "") -> Item:
+        meta = {"type": type} | ({"written": written} if written else {})
+        return Item(f"p{number}", "image", content=content or f"c{number}", meta=meta)
+
+    items = [
+        shot(0, "screenshot", "Gate B22"),
+        shot(1, "screenshot", "Invoice 118"),
+        shot(2, "screenshot", "Gate B22"),
+        shot(3, "graphic"),
+        shot(4, "graphic"),
+        shot(5, "screenshot", content="c0"),
+        shot(6, "photo"),
+    ]
+    alike = turned(*[1.0] * 6)
+    alike[:, 1:] = 0
+    assert stacked(items, alike) == [0, 1, 0, 3, 4, 0, 0]
+
+
 def test_a_burst_needs_the_moment_the_camera_and_some_likeness() -> None:
     items = [
         item(0, "10:00:00"),

@@ -7,7 +7,7 @@ import { Chosen } from "./chosen.js";
 import { Detail } from "./detail.js";
 import { Filters } from "./filters.js";
 import { Grid } from "./grid.js";
-import { stackOf } from "./groups.js";
+import { LIKELY, stackOf } from "./groups.js";
 import { Home } from "./home.js";
 import { Indexing } from "./indexing.js";
 import { mark } from "./marks.js";
@@ -167,6 +167,7 @@ function show(found, y = 0) {
   if (!anything(found.asked)) idle();
   else if (!hits.length) nothing(verdict);
   else if (verdict) say(`${sentence(verdict)} These come nearest.`, true);
+  else if (hits[0].match && !LIKELY.includes(hits[0].match)) say("No likely match; the nearest first");
   else say(`${counted(received, "picture")}, best first${more ? "; more follow" : ""}`);
   filters.error("");
   sync();

@@ -37,7 +37,11 @@ export class Filters {
     this.folders = element("div", { className: "shelves" });
     const dates = element("div", { className: "dates" }, this.from, this.to);
     const people = Object.entries(PEOPLE).filter(([name]) => this.fields[name] && this.#usable(this.fields[name], true))
-      .map(([name, title]) => section(title, this.#controls(name, this.fields[name])));
+      .map(([name, title]) => {
+        const made = section(title, this.#controls(name, this.fields[name]));
+        made.classList.toggle("spoken", name !== "camera"); // words of ours, not names
+        return made;
+      });
     this.folderSection = section("Folder", this.folders);
     this.panel.replaceChildren(section("Show only", favouriteRow, hiddenRow), section("Date", dates, this.years), this.folderSection,
       ...people, ...(fields.lat && fields.lon ? [this.#place()] : []), this.#more(reranker), this.#clear());

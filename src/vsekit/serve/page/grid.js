@@ -4,6 +4,7 @@ import { thumbnail } from "./api.js";
 import { justify, rowAt, rowOf, shape } from "./layout.js";
 
 const HEAD = 56, LINE = 44; // pixels above a month, and above what is less likely
+const NARROW = 140; // pixels that the longest name of a month takes
 const CELL = `
   <a class="open" tabindex="-1"><img decoding="async">
     <span class="caption"><span class="name" aria-hidden="true"></span><span class="score"></span></span></a>
@@ -28,11 +29,13 @@ export class Grid {
     list.addEventListener("focusin", ({ target }) => this.#activate(target.closest("li").index));
     addEventListener("scroll", () => this.#later(), { passive: true });
     new ResizeObserver(() => this.#resize()).observe(list);
+    // What stands above may come or go without a scroll.
+    new ResizeObserver(() => this.#later()).observe(document.body);
   }
 
   get length() { return this.hits.length; }
 
-  /** Shows other answers. hits may have a `head`: { title, line } above them. fresh: make every picture anew (after the server
+  /** Shows other answers. hits may have a `head`: { title, short, line } above them. fresh: make every picture anew (after the server
    * was gone, broken ones would stay). */
   show(hits, more, { fresh = false } = {}) {
     if (fresh) for (const id of this.cells.keys()) this.#remove(id);
@@ -158,13 +161,14 @@ export class Grid {
       this.heads.delete(i);
     }
     for (const [i, { row, left, right }] of wanted) {
-      const { title, line } = this.hits[i].head;
+      const { title, short = title, line } = this.hits[i].head;
       if (!this.heads.has(i)) {
         const head = document.createElement("li");
         head.className = line ? "head line" : "head";
-        head.append(Object.assign(document.createElement("h2"), { textContent: title }));
+        head.append(document.createElement("h2"));
         this.heads.set(i, head);
       }
+      this.heads.get(i).firstChild.textContent = right - left < NARROW ? short : title;
       Object.assign(this.heads.get(i).style, {
         transform: `translate(${Math.round(left)}px, ${Math.round(row.top - row.room)}px)`, height: `${row.room}px`, width: `${Math.round(right - left)}px`,
       });
@@ -298,6 +302,10 @@ export class Grid {
 /** The words a hit was found by: "file name: invoice, 4711 · text in the picture: acme". */
 export const said = (hit) => (hit.said ?? []).map(({ where, words }) => `${where}: ${words.join(", ")}`).join(" · ");
 
+/** How much of the bar: a fifth for each tenth part of unrelated pictures that score as high. 0.9 is as far from 0.99 as that
+ * from 0.999, and even the first of the unrelated have 0.99. */
+const share = (standing) => Math.min(1, -Math.log10(Math.max(1 - standing, 1e-5)) / 5);
+
 /** A score, quietly: what it means in a word, a bar for how it stands against known negatives, and the number. */
 export function standing({ score, standing, match }) {
   const parts = [];
@@ -312,7 +320,7 @@ export function standing({ score, standing, match }) {
   if (standing !== null && standing !== undefined) {
     const bar = add("bar");
     bar.append(document.createElement("i"));
-    bar.firstChild.style.width = `${Math.round(standing * 100)}%`;
+    bar.firstChild.style.width = `${Math.round(share(standing) * 100)}%`;
   }
   if (score !== undefined) add("number", score.toFixed(3));
   return parts;

@@ -18,17 +18,18 @@ export function fold(hits, known = []) {
 /** A picture and those stacked with it. */
 export const stackOf = (hit) => [hit, ...(hit.others ?? [])];
 
-const MONTH = new Intl.DateTimeFormat(undefined, { month: "long", year: "numeric", timeZone: "UTC" });
+const named = (month) => new Intl.DateTimeFormat(undefined, { month, year: "numeric", timeZone: "UTC" });
+const LONG = named("long"), SHORT = named("short");
 
 /** "2021-07" in words. */
-export const monthName = (month) => MONTH.format(new Date(`${month}-01T00:00:00Z`));
+export const monthName = (month, format = LONG) => format.format(new Date(`${month}-01T00:00:00Z`));
 
 /** Gives the first picture of every month a heading. before: the last picture that is shown already. */
 export function byMonth(hits, before = null) {
   let last = before && month(before);
   for (const hit of hits) {
     const own = month(hit);
-    if (own !== last) hit.head = { title: /^\d{4}-\d\d$/.test(own) ? monthName(own) : "Without a date" };
+    if (own !== last) hit.head = /^\d{4}-\d\d$/.test(own) ? { title: monthName(own), short: monthName(own, SHORT) } : { title: "Without a date" };
     last = own;
   }
   return hits;
@@ -36,7 +37,7 @@ export function byMonth(hits, before = null) {
 
 const month = ({ meta }) => String(meta.dated ?? "").slice(0, 7);
 
-const LIKELY = ["strong", "likely"];
+export const LIKELY = ["strong", "likely"];
 
 /** A quiet line behind the last likely one; where none is likely, behind the last that may be right. done: whether it was drawn
  * before. before: the last one that is shown already. */
