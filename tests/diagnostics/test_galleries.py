@@ -24,3 +24,9 @@ def test_spread_takes_evenly_and_no_more_than_there_are() -> None:
     assert spread(np.arange(9), 3).tolist() == [1, 4, 7]
     assert spread(np.arange(2), 5).tolist() == [0, 1]
     assert spread(np.arange(0), 5).tolist() == []
+
+
+def test_of_equal_scores_the_place_is_the_one_in_the_list() -> None:
+    """Of a caption that stands twice in a collection, one is right; it must not be called the first where it is shown second."""
+    (wrong,) = gallery(np.array([[0.5, 0.5, 0.1]]), np.array([1]), np.arange(3), shown=3).wrong
+    assert (wrong.found, wrong.right, wrong.rank) == ([0, 1, 2], [False, True, False], 2)

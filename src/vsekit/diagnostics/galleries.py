@@ -51,8 +51,8 @@ def gallery(scores: np.ndarray, groups: np.ndarray, item_groups: np.ndarray, cou
 
 def retrieval(scores: np.ndarray, query: int, right: np.ndarray, shown: int) -> Retrieval:
     """The answers to one query: scores (items,), right (items,) bool."""
-    found = np.argsort(-scores, kind="stable")[:shown]
-    rank = 1 + int((scores[~right] > scores[right].max()).sum())
+    order = np.argsort(-scores, kind="stable")
+    found, rank = order[:shown], 1 + int(np.flatnonzero(right[order])[0])  # where it stands in this list, ties or not
     return Retrieval(query, found.tolist(), scores[found].tolist(), right[found].tolist(), rank)
 
 

@@ -30,7 +30,10 @@ h1 { font-size:1.7rem; line-height:1.2; margin:0 0 .3rem; } h2 { font-size:1.15r
 h3 { font-size:.95rem; margin:1.1rem 0 .4rem; } .charts h3, h2+h3 { margin-top:0; }
 .lead { color:var(--soft); margin:0 0 1.5rem; }
 section { background:var(--card); border:1px solid var(--line); border-radius:.8rem; padding:1.2rem; margin:0 0 1rem; }
-.wide { overflow-x:auto; } table { border-collapse:collapse; width:100%; font-variant-numeric:tabular-nums; }
+/* A shadow at the edge that more columns lie behind. */
+.wide { overflow-x:auto; background:linear-gradient(90deg,transparent,var(--card) 90%) 100% 0/2.5rem 100% no-repeat local,
+  linear-gradient(90deg,transparent,var(--line)) 100% 0/1rem 100% no-repeat scroll; }
+table { border-collapse:collapse; width:100%; font-variant-numeric:tabular-nums; }
 th,td { padding:.35rem .6rem; text-align:right; border-bottom:1px solid var(--line); white-space:nowrap; }
 th:first-child,td:first-child { text-align:left; } th { font-weight:600; color:var(--soft); }
 tr.main td { font-weight:650; } small { font-weight:400; }
@@ -58,10 +61,10 @@ li.good,.true { color:var(--good); }
 .words { line-height:2; margin:0; } .words b,.words span { padding:.1rem .25rem; border-radius:.3rem; }
 svg { width:100%; height:auto; display:block; } svg text { fill:var(--soft); font-size:13px; font-family:inherit; }
 svg .title { fill:var(--ink); font-size:15px; font-weight:650; }
-.charts { display:grid; grid-template-columns:repeat(auto-fit,minmax(min(18rem,100%),1fr)); gap:1.2rem; }
+.charts { display:grid; grid-template-columns:repeat(auto-fit,minmax(min(22rem,100%),1fr)); gap:1.2rem 2rem; }
 pre { overflow-x:auto; font-size:.8rem; margin:0; } details summary { cursor:pointer; color:var(--soft); }
 @media (max-width:32rem) {
-  .pair { grid-template-columns:1fr; } .pair figure { max-width:10rem; } section { padding:.9rem; }
+  .pair { grid-template-columns:6.5rem 1fr; gap:.8rem; } .pair .note:first-child { margin-top:0; } section { padding:.9rem; }
   .row { gap:.4rem; } .tiles { grid-template-columns:1fr 1fr; } svg text { font-size:15px; } svg .title { font-size:17px; }
   table { font-size:.8rem; } th,td { padding:.3rem .35rem; }
   th:first-child,td:first-child { position:sticky; left:0; background:var(--card); }
