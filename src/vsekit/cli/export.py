@@ -23,7 +23,10 @@ from vsekit.cli.options import CollectionOptions, Data, OutputOptions, Trust, ex
 @grouped
 def export(
     model: Annotated[
-        str, typer.Argument(help="starter, a run or model folder, or the folder or hub name of a model like CLIP.")
+        str,
+        typer.Argument(
+            help="starter, a run or model folder, a run's ensemble.json, or the folder or hub name of a model like CLIP."
+        ),
     ],
     out: Annotated[Path, typer.Argument(help="The folder to write; an earlier export there is replaced.")],
     collection: CollectionOptions,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,10 @@ import numpy as np
 
 from vsekit.engines.graphs import write_graph
 from vsekit.errors import UserError
+from vsekit.evaluation.meeting import ENSEMBLE, members_of
+from vsekit.export.ensemble import seal_ensemble
 from vsekit.export.readme import readme
-from vsekit.export.runtime import CONFIG, FORMAT, open_exported
+from vsekit.export.runtime import CONFIG, FORMAT, is_exported, open_exported
 from vsekit.export.sources import Source, read_source
 from vsekit.files import atomic_path, remove_left_over, write_text
 from vsekit.progress import QUIET, Progress
@@ -52,7 +55,9 @@ class Written:
 
 
 def export_onnx(model: str | Path | Source, out: Path | str, progress: Progress = QUIET) -> Written:
-    """Writes the folder `out`; an export that stands there already is replaced."""
+    """Writes the folder `out`; an export that stands there already is replaced. Of an ensemble.json, see `ensemble`."""
+    if not isinstance(model, Source) and Path(model).name == ENSEMBLE and Path(model).is_file():
+        return export_ensemble(members_of(Path(model).resolve().parent), out, progress)
     source = model if isinstance(model, Source) else read_source(model)
     out = Path(out)
     make_room(out)
@@ -82,6 +87,21 @@ def export_onnx(model: str | Path | Source, out: Path | str, progress: Progress 
     return Written(out, source.fingerprint, source.dim, {p.name: p.stat().st_size for p in files_of(out)}, agreement)
 
 
+def export_ensemble(members: Sequence[str | Path | Source], out: Path | str, progress: Progress = QUIET) -> Written:
+    """Writes several models as one into the folder `out`, each with its towers; see `ensemble`."""
+    out = Path(out)
+    make_room(out)
+    written = []
+    for number, member in enumerate(members):
+        progress.say(f"Model {number + 1} of {len(members)}:")
+        written.append(export_onnx(member, out / str(number), progress))
+    own = seal_ensemble(out, [one.folder.name for one in written])
+    (out / UNFINISHED).unlink()
+    sizes = {f"{one.folder.name}/{name}": size for one in written for name, size in one.sizes.items()}
+    sizes["README.md"] = (out / "README.md").stat().st_size
+    return Written(out, own, sum(one.dim for one in written), sizes, min(one.agreement for one in written))
+
+
 def make_room(out: Path) -> None:
     """An empty folder, or one whose earlier export is no longer valid; UserError where other things stand."""
     try:
@@ -91,12 +111,21 @@ def make_room(out: Path) -> None:
         files = None
     if files is None:
         empty_folder(out)
+        _remove_members(out)
         return
     _begin(out)
     (out / CONFIG).unlink()
+    _remove_members(out)
     for name in files:
         if Path(name).name == name:  # written by hand it may point anywhere
             (out / name).unlink(missing_ok=True)
+
+
+def _remove_members(out: Path) -> None:
+    """Of an ensemble that was exported here, or begun."""
+    for path in list(out.iterdir()):
+        if path.is_dir() and path.name.isdigit() and (is_exported(path) or (path / UNFINISHED).is_file()):
+            shutil.rmtree(path)
 
 
 def empty_folder(out: Path) -> None:

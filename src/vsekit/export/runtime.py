@@ -197,11 +197,16 @@ def _padded(rows: Sequence[np.ndarray], name: str, dtype: Any) -> dict[str, np.n
 
 def is_exported(folder: Path | str) -> bool:
     """Whether a folder holds a model that `vse export --to onnx` made."""
+    return read_config(folder) is not None
+
+
+def read_config(folder: Path | str) -> dict[str, Any] | None:
+    """What config.json of an exported folder says, unchecked; None for any other folder."""
     try:
         config = json.loads((Path(folder) / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and "vsekit_export" in config
+        return None
+    return config if isinstance(config, dict) and "vsekit_export" in config else None
 
 
 def open_exported(folder: Path | str, threads: int | None = None, again: str = AGAIN) -> Exported:
@@ -211,6 +216,12 @@ def open_exported(folder: Path | str, threads: int | None = None, again: str = A
         config = read_sealed(folder / CONFIG, again)
         if config["vsekit_export"] != FORMAT:
             raise ValueError(f"format {config['vsekit_export']}, and this version reads format {FORMAT}")
+        if "members" in config:
+            raise UserError(
+                "these are several exported models as one",
+                file=folder,
+                remedy="Index with it, open it with vsekit.export.ensemble.open_ensemble, or take one of its folders.",
+            )
         if any(config[tower]["file"] not in config["files"] for tower in ("image", "text")):
             raise ValueError("its graphs have no checksums")
         return Exported(folder, config, threads, again)

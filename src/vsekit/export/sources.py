@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from vsekit.engines.images import ImageEngine
 from vsekit.errors import UserError
+from vsekit.evaluation.meeting import ENSEMBLE
 from vsekit.export.graphs import FeatureGraph, ImageGraph, TextGraph
 from vsekit.export.sentences import TOKENIZER
 from vsekit.files import fingerprint, write_text
@@ -141,6 +142,12 @@ def save_pieces(tokenizer: Any, folder: Path) -> None:
 def read_source(name: str | Path) -> Source:
     """The model that is named: starter, a run or model folder, or a folder or hub name of a model like CLIP."""
     path = Path(name)
+    if path.name == ENSEMBLE and path.is_file():
+        raise UserError(
+            "an ensemble is exported to onnx, in 32 bits",
+            file=path,
+            remedy="Leave --int8 out, or export one of its members.",
+        )
     if (path / "config.json").is_file() and not (path / "model" / "config.json").is_file():
         from vsekit.export.clip import CLIPSource
 

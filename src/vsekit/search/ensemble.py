@@ -4,8 +4,8 @@ With the members' vectors xₘ and qₘ side by side, each times 1/√M,
 
     ⟨[x₁, …, x_M]/√M, [q₁, …, q_M]/√M⟩ = 1/M Σₘ ⟨xₘ, qₘ⟩
 
-which is what `evaluation.scorers.Average` ranks by: exactly, at M times the size of an index and the work of all members. What an
-item owes for being a hub (`hubs`) is the mean of what it owes by each member's bank.
+(`export.ensemble.joined`), which is what `evaluation.scorers.Average` ranks by: exactly, at M times the size of an index and the
+work of all members. What an item owes for being a hub (`hubs`) is the mean of what it owes by each member's bank.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vsekit.files import fingerprint
+from vsekit.export.ensemble import ensemble_fingerprint, joined
 from vsekit.search.base import SearchModel
 from vsekit.search.hubs import Owing
 from vsekit.search.items import Kind
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from vsekit.search.models import VSEModel
 
 
 class _Banks(Owing):
@@ -36,7 +34,7 @@ class _Banks(Owing):
         found = [captions for captions in known if captions is not None]
         alike = len(found) == len(members) and len({len(captions) for captions in found}) == 1
         # The banks of one collection's models hold the same captions (`QuerybankSettings.sample`).
-        self.captions = _joined(found) if alike else None
+        self.captions = joined(found) if alike else None
 
     def owed(self, vectors: np.ndarray, kind: Kind) -> np.ndarray:
         """Members without a bank owe nothing."""
@@ -49,18 +47,22 @@ class _Banks(Owing):
 
 
 class EnsembleModel(SearchModel):
-    """name: of the ensemble.json that lists the members."""
+    """name: of the ensemble.json that lists the members, or the folder they were exported to. members: in torch or exported."""
 
-    def __init__(self, members: Sequence[VSEModel], name: Path | str) -> None:
+    def __init__(self, members: Sequence[SearchModel], name: Path | str) -> None:
         self.members, self.name = list(members), str(name)
-        self.fingerprint = fingerprint("ensemble", *(member.fingerprint for member in members))
-        self.dim, self.side = sum(member.dim for member in members), max(member.side for member in members)
+        self.fingerprint = ensemble_fingerprint(member.fingerprint for member in members)
+        self.dim = sum(member.dim for member in members)
         self.batch_size = min(member.batch_size for member in members)
         self.has_bank = any(member.has_bank for member in members)
 
     @cached_property
     def bank(self) -> Owing | None:
         return _Banks(self.members) if self.has_bank else None
+
+    @property
+    def side(self) -> int:  # type: ignore[override]  # asked for only with pictures
+        return max(member.side for member in self.members)
 
     def get_ready(self, pictures: int) -> None:
         for member in self.members:
@@ -74,18 +76,15 @@ class EnsembleModel(SearchModel):
     def embed(self, prepared: Sequence[np.ndarray]) -> np.ndarray:
         rows, at, parts = np.stack(prepared), 0, []
         for member in self.members:
-            view = member.model.view
+            view = member.view
+            assert view is not None, "members are vsekit models"
             shape = (view.count, view.pixels, view.pixels, 3)
             parts.append(member.embed([*rows[:, at : at + math.prod(shape)].reshape(len(rows), *shape)]))
             at += math.prod(shape)
-        return _joined(parts)
+        return joined(parts)
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        return _joined([member.encode_texts(texts) for member in self.members])
+        return joined([member.encode_texts(texts) for member in self.members])
 
     def words(self, text: str) -> list[str]:
         return self.members[0].words(text)
-
-
-def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate(parts, axis=1) / np.float32(math.sqrt(len(parts)))

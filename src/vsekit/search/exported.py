@@ -22,17 +22,20 @@ import numpy as np
 
 from vsekit import system, threads
 from vsekit.errors import UserError
-from vsekit.export.runtime import Exported, open_exported
+from vsekit.export.ensemble import ExportedEnsemble, is_ensemble, open_ensemble
+from vsekit.export.runtime import AGAIN, Exported, open_exported
 from vsekit.files import cache_folder, remove_left_over, sized
 from vsekit.models import STARTER
 from vsekit.progress import QUIET, Progress
 from vsekit.search.base import SearchModel
+from vsekit.search.ensemble import EnsembleModel
 from vsekit.search.hubs import Bank
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from vsekit.data.views import ViewSettings
+    from vsekit.export.sources import Source
     from vsekit.search.stores.base import Store
 
 FOLDER = "exported"
@@ -106,20 +109,41 @@ class ExportedModel(SearchModel):
         return vectors / np.where(lengths > 1e-8, lengths, 1)
 
 
-def kept(store: Store) -> ExportedModel | None:
+class ExportedEnsembleModel(EnsembleModel):
+    """What `vse export RUN/ensemble.json --to onnx` made. place: its folder."""
+
+    def __init__(self, members: Sequence[ExportedModel], name: str, place: Path) -> None:
+        super().__init__(members, name)
+        self.place = place
+
+
+def kept(store: Store) -> SearchModel | None:
     """The exported model of an index; None where there is none. UserError for one that is not what was exported."""
     header = store.header
     if header.get("fingerprint"):
         for place in _places(store.location, header["fingerprint"]):
             if place.exists():
-                return ExportedModel(_opened(place), header["model"])
+                return _model(_opened(place), header["model"])
     return None
+
+
+def load_exported(folder: Path | str, name: str) -> SearchModel:
+    """The model in a folder that vse export made: of one model, or of several as one."""
+    return _model(_open(Path(folder)), name)
+
+
+def _model(exported: Exported | ExportedEnsemble, name: str) -> SearchModel:
+    if isinstance(exported, Exported):
+        return ExportedModel(exported, name)
+    members = [ExportedModel(member, str(member.folder)) for member in exported.members]
+    return ExportedEnsembleModel(members, name, exported.folder)
 
 
 def cached(model: SearchModel) -> ExportedModel | None:
     """The exported form of a model, where it was exported on this machine and can run here."""
     place = cache_folder() / FOLDER / model.fingerprint
-    return ExportedModel(_opened(place), model.name) if runs_here() and _whole(place) else None
+    found = _model(_opened(place), model.name) if runs_here() and _whole(place) else None
+    return found if isinstance(found, ExportedModel) else None
 
 
 def runs_here() -> bool:
@@ -135,8 +159,9 @@ def keep(model: SearchModel, store: Store, progress: Progress = QUIET) -> Path |
     *inside, cache = _places(store.location, model.fingerprint)
     place = inside[0] if inside and model.name != STARTER else cache
     try:
-        if isinstance(model, ExportedModel):
-            _make(place, lambda folder: _link(model.exported.folder, folder))
+        if isinstance(model, ExportedModel | ExportedEnsembleModel):
+            made = model.exported.folder if isinstance(model, ExportedModel) else model.place
+            _make(place, lambda folder: _link(made, folder))
         elif not _whole(place):
             _make(cache, lambda folder: _export(model, folder, progress))
             _make(place, lambda folder: _link(cache, folder))
@@ -167,8 +192,12 @@ def _places(location: str, fingerprint: str) -> list[Path]:
     return [*inside, cache_folder() / FOLDER / fingerprint]
 
 
-def _opened(place: Path) -> Exported:
-    exported = open_exported(place, again=ANEW)
+def _open(folder: Path, again: str = AGAIN) -> Exported | ExportedEnsemble:
+    return open_ensemble(folder, again) if is_ensemble(folder) else open_exported(folder, again=again)
+
+
+def _opened(place: Path) -> Exported | ExportedEnsemble:
+    exported = _open(place, ANEW)
     if exported.fingerprint != place.name:
         raise UserError(
             f"this exported model is {exported.fingerprint}, not {place.name}, the index's", file=place, remedy=ANEW
@@ -185,11 +214,20 @@ def _whole(place: Path) -> bool:
 
 
 def _export(model: SearchModel, folder: Path, progress: Progress) -> None:
-    from vsekit.export.folder import export_onnx
-    from vsekit.export.sources import Source, VSESource, read_source
-    from vsekit.search.models import VSEModel
+    from vsekit.export.folder import export_ensemble, export_onnx
 
     progress.say("Exporting the model, so that searches need no torch; once on this machine …")
+    if isinstance(model, EnsembleModel):
+        written = export_ensemble([_source(member) for member in model.members], folder)
+    else:
+        written = export_onnx(_source(model), folder)
+    progress.say(f"The exported model takes {sized(sum(written.sizes.values()))} of disk.")
+
+
+def _source(model: SearchModel) -> Source:
+    from vsekit.export.sources import VSESource, read_source
+    from vsekit.search.models import VSEModel
+
     source: Source
     if isinstance(model, VSEModel) and model.device.type == "cpu":
         source = VSESource(model.model, model.name, model.folder)
@@ -197,8 +235,7 @@ def _export(model: SearchModel, folder: Path, progress: Progress) -> None:
         source = read_source(model.name)
     if source.fingerprint != model.fingerprint:
         raise UserError(f"the model has changed since it was loaded: {source.fingerprint}, not {model.fingerprint}")
-    written = export_onnx(source, folder)
-    progress.say(f"The exported model takes {sized(sum(written.sizes.values()))} of disk.")
+    return source
 
 
 def _make(place: Path, fill: Callable[[Path], object]) -> None:
@@ -214,7 +251,7 @@ def _make(place: Path, fill: Callable[[Path], object]) -> None:
         try:
             folder.mkdir()
             fill(folder)
-            open_exported(folder).check()
+            _open(folder).check()
             shutil.rmtree(place, ignore_errors=True)  # a damaged one
             system.replace(folder, place)
         finally:
@@ -224,6 +261,10 @@ def _make(place: Path, fill: Callable[[Path], object]) -> None:
 def _link(source: Path, target: Path) -> None:
     """The files of a folder in another: the same ones where the disk is, else copies."""
     for path in source.iterdir():
+        if path.is_dir():  # a member of an ensemble
+            (target / path.name).mkdir()
+            _link(path, target / path.name)
+            continue
         try:
             os.link(path, target / path.name)
         except OSError:

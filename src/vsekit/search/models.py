@@ -16,7 +16,7 @@ from vsekit.data.views import chosen_crops, cut, resized
 from vsekit.engines.images import ImageEngine, TorchImages, graph_of, image_engine
 from vsekit.errors import UserError
 from vsekit.evaluation.meeting import ENSEMBLE, members_of
-from vsekit.export.runtime import is_exported, open_exported
+from vsekit.export.runtime import is_exported
 from vsekit.features.cache import CachedFeatures
 from vsekit.features.fingerprints import content_of
 from vsekit.files import fingerprint
@@ -25,7 +25,8 @@ from vsekit.models.hub import HUB_NAME, config_of, load_from_hub, unit
 from vsekit.models.model import STARTER, VSE, load_model, model_folder
 from vsekit.parts import Sets
 from vsekit.search.base import SearchModel
-from vsekit.search.exported import ExportedModel, cached
+from vsekit.search.ensemble import EnsembleModel
+from vsekit.search.exported import ExportedModel, cached, load_exported
 from vsekit.search.hubs import Bank
 
 if TYPE_CHECKING:
@@ -199,8 +200,6 @@ def load_search_model(name: str | Path) -> SearchModel:
     several models, or a model like CLIP: a folder or a hub's name."""
     path = Path(name)
     if path.name == ENSEMBLE and path.is_file():
-        from vsekit.search.ensemble import EnsembleModel
-
         members = [Path(member) for member in members_of(path.resolve().parent)]
         loaded = [VSEModel(load_model(one), str(one), model_folder(one)) for one in members]
         return EnsembleModel(loaded, path.resolve())
@@ -209,7 +208,7 @@ def load_search_model(name: str | Path) -> SearchModel:
     if path.is_dir():
         where = str(path.resolve())
         if is_exported(path):
-            return ExportedModel(open_exported(path), where)
+            return load_exported(path, where)
         if "model_type" in config_of(path):
             return TransformersModel(where)
         folder = model_folder(path)
