@@ -5,9 +5,10 @@ Pictures whose vectors are near each other, or that say to be taken in the same 
 - *copies*, where their files have the same bytes, or show the same picture at another size or quality, or in another format: of
   the same proportions, not taken at different times, and nowhere different (`vsekit.search.same`);
 - of a *burst*, where they were taken with the same camera within seconds of each other: alike, but not the same;
-- *near-copies*, where they are alike else: cropped, retouched, turned, or as like as two pictures get.
+- *near-copies*, where they are alike else: cropped, brighter, retouched, turned, or as like as two pictures get.
 
-What is tied by any number of such pairs is a group. Of a group of copies the best stands for all in the others.
+What is tied by any number of such pairs is a group; but a copy must be one of the best of its group, whatever is between them: of a
+picture that was made a little brighter ten times, the last is no copy of the first. The best stands for all in the other groups.
 """
 
 from __future__ import annotations
@@ -99,10 +100,11 @@ def find_duplicates(store: Store, *, progress: Progress = QUIET) -> list[Group]:
     for a, b, kind in _alike(store, [items[i] for i in shown], progress):
         ties[kind].append((shown[a], shown[b]))
     root = joined(len(items), ties["copies"]).tolist()
-    best: dict[int, int] = {}
-    for i, item in enumerate(items):
-        if root[i] not in best or rank(item) < rank(items[best[root[i]]]):
-            best[root[i]] = i
+    best = _best(items, root)
+    for i, j in _apart(items, root, best, first, {*ties["copies"]}):
+        ties["near-copies"].append((i, j))
+        root[i] = len(items) + first[i]
+    best = _best(items, root)
     between: dict[Kind, list[Pair]] = {"near-copies": [], "burst": []}
     for a, b in [*ties["near-copies"], *ties["burst"]]:
         a, b = best[root[a]], best[root[b]]
@@ -112,6 +114,28 @@ def find_duplicates(store: Store, *, progress: Progress = QUIET) -> list[Group]:
     for kind, pairs in between.items():
         groups += _groups(items, joined(len(items), pairs).tolist(), kind)
     return groups
+
+
+def _best(items: Sequence[Item], root: Sequence[int]) -> dict[int, int]:
+    """By root of a group, the number of its best."""
+    best: dict[int, int] = {}
+    for i, item in enumerate(items):
+        if root[i] not in best or rank(item) < rank(items[best[root[i]]]):
+            best[root[i]] = i
+    return best
+
+
+def _apart(
+    items: Sequence[Item], root: Sequence[int], best: dict[int, int], first: Sequence[int], tied: set[Pair]
+) -> list[Pair]:
+    """Those that are in a group by way of others only, each with the best of it. first: of the same bytes."""
+    same, found = Sameness(), []
+    for i, item in enumerate(items):
+        j = best[root[i]]
+        known = first[i] == first[j] or (first[i], first[j]) in tied or (first[j], first[i]) in tied
+        if not known and not same(item, items[j]):
+            found.append((i, j))
+    return found
 
 
 def _groups(items: Sequence[Item], root: Sequence[int], kind: Kind) -> list[Group]:
