@@ -208,6 +208,19 @@ def test_mistakes_are_explained_and_end_with_code_2(
     assert not list(tmp_path.iterdir())
 
 
+def test_ctrl_c_is_told_and_ends_with_code_130() -> None:
+    stopped = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
+import vsekit.recipes.describe
+vsekit.recipes.describe.search = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+from vsekit.cli import main
+main()
+"""
+    result = subprocess.run([sys.executable, "-c", stopped, "recipes"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "vse: stopped\n")
+
+
 def test_token_features_are_extracted_once_and_train_as_if_they_were_not(tiny_bert: Path, tmp_path: Path) -> None:
     data = write_precomputed(tmp_path / "data")
     made = ["features", "transformer", "--set", f"model={tiny_bert}", "--data", data, "--out", tmp_path / "states"]

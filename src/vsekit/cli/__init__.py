@@ -97,6 +97,7 @@ def main() -> None:
             sys.exit(1)
         typer.echo(f"vse: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("vse: stopped", err=True)
-        sys.exit(130)
+    except SystemExit as ended:
+        if ended.code == 130:  # what typer makes of Ctrl-C
+            typer.echo("vse: stopped", err=True)
+        raise
