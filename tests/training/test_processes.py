@@ -141,6 +141,47 @@ def test_a_run_that_lost_a_process_ends_bit_identical(
     assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
 
 
+#: The same kill in every process that Python starts: `vse train --devices` starts its own.
+ANYWHERE = """
+import os
+if os.environ.get("RANK") == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    import signal
+    from vsekit.training.collection import Collection
+    read, left = Collection.batch, [4]
+    def batch(*given, **named):
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return read(*given, **named)
+    Collection.batch = batch
+"""
+
+
+@pytest.mark.slow
+def test_vse_train_that_loses_a_process_goes_on_by_itself_or_says_how(
+    recipe: Path, collection: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "killing").mkdir()
+    (tmp_path / "killing" / "sitecustomize.py").write_text(ANYWHERE)
+    paths = PATHS | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "killing"), PATHS["PYTHONPATH"]])}
+
+    def killed(out: str, *more: str) -> subprocess.CompletedProcess[str]:
+        given = arguments(recipe, collection, tmp_path / out, "--devices", "2", *more)
+        command = [sys.executable, "-m", "vsekit", *given]
+        return subprocess.run(command, env=paths, capture_output=True, text=True, timeout=300)
+
+    vse(*arguments(recipe, collection, tmp_path / "whole", "--devices", "2"))
+    restarted = killed("restarted", "--max-restarts", "1")
+    assert restarted.returncode == 0, restarted.stderr
+    assert "Going on from step" in restarted.stderr
+    assert outcome(tmp_path / "restarted") == outcome(tmp_path / "whole")
+    stopped = killed("stopped")
+    assert stopped.returncode == 2, stopped.stderr
+    assert "--resume" in stopped.stderr
+    vse(*arguments(recipe, collection, tmp_path / "stopped", "--devices", "2", "--resume"))
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
+
+
 @pytest.mark.slow
 def test_a_run_resumes_with_another_number_of_processes_and_says_so(
     recipe: Path, collection: Path, tmp_path: Path
