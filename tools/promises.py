@@ -47,7 +47,17 @@ PROMISES = [
             "A PostgreSQL or Milvus that is killed and started again: indexing, typed again, ends with the same index; a "
             "server says that it is not ready, and answers as before once it is.",
             "attack/test_databases.py::test_killed_while_indexing attack/test_databases.py::test_killed_while_serving "
-            "attack/test_databases.py::test_the_command_line_tells_of_a_database_that_is_not_there",
+            "attack/test_databases.py::test_the_command_line_tells_of_a_database_that_is_not_there "
+            "attack/test_databases.py::"
+            "test_vse_index_ends_with_2_when_the_server_is_killed_and_typed_again_it_goes_on",
+        ),
+        (
+            "In Milvus, a change of index or a bulk insert may be killed at any step: what was there before can be searched, "
+            "and the next writer goes on or clears up.",
+            "search/stores/test_milvus.py::"
+            "test_a_change_of_index_killed_between_any_two_steps_is_gone_on_with_by_the_next_writer "
+            "search/stores/test_milvus_bulk.py::"
+            "test_a_writer_killed_in_a_bulk_insert_leaves_the_state_before_and_the_next_one_clears_up",
         ),
     ),
     *_of(

@@ -8,6 +8,7 @@ and answers as before once the database is there again.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -55,8 +56,12 @@ class Postgres:
     def place(self, name: str) -> str:
         return f"{self.address}{'&' if '?' in self.address else '?'}table={name}"
 
+    @property
+    def pid(self) -> int:
+        return int(self.server.get_pid())
+
     def kill(self) -> None:
-        kill_all(self.server.get_pid())
+        kill_all(self.pid)
 
     def start(self) -> None:
         self.server.ensure_postgres_running()
@@ -73,8 +78,16 @@ class Milvus:
     def place(self, name: str) -> str:
         return f"{self.address}/{name}"
 
+    @property
+    def pid(self) -> int:
+        return self.server.pid
+
     def kill(self) -> None:
-        kill_all(self.server.pid)
+        if self.server.poll() is None:
+            kill_all(self.server.pid)
+        self._reap()
+
+    def _reap(self) -> None:
         self.server.wait()
         for pipe in (self.server.stdin, self.server.stdout, self.server.stderr):
             assert pipe
@@ -82,6 +95,7 @@ class Milvus:
                 pipe.close()
 
     def start(self) -> None:
+        self._reap()
         self.server, address = start_milvus(self.folder)
         assert address == self.address
 
@@ -133,8 +147,8 @@ class Calls:
             for name in ("execute", "executemany"):
                 if name in vars(owner):
                     monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
-        explained = milvus_client._explained
-        monkeypatch.setattr(milvus_client, "_explained", lambda method: self._counted(explained(method)))
+        explained = milvus_client.explained
+        monkeypatch.setattr(milvus_client, "explained", lambda method: self._counted(explained(method)))
 
     def _counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any, **options: Any) -> Any:
@@ -176,6 +190,69 @@ def test_killed_while_indexing(
         if answers(place, model) != truth:
             attack.failed(f"killed before call {moment} of {there_are}: {answers(place, model)}, not {truth}")
     attack.close()
+
+
+#: vse, which kills the server (its process and their children) before the n-th call to it, and writes down how many there were.
+_VSE = """
+import atexit, os, signal, sys
+import psutil, psycopg
+from pathlib import Path
+from vsekit.search import book
+from vsekit.search.stores.milvus import client
+log, at, server = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+del sys.argv[1:4]
+book.FLUSH_SECONDS = 0.0
+count = 0
+def counted(method):
+    def called(*arguments, **options):
+        global count
+        count += 1
+        if count == at:
+            processes = [psutil.Process(server), *psutil.Process(server).children(recursive=True)]
+            for process in processes:
+                process.kill()
+            psutil.wait_procs(processes, 30)
+        return method(*arguments, **options)
+    return called
+for owner in (psycopg.Connection, psycopg.Cursor):
+    for name in {"execute", "executemany"} & set(vars(owner)):
+        setattr(owner, name, counted(getattr(owner, name)))
+explained = client.explained
+client.explained = lambda method: counted(explained(method))
+atexit.register(lambda: Path(log).write_text(str(count)))
+from vsekit.cli import main
+main()
+"""
+
+
+def test_vse_index_ends_with_2_when_the_server_is_killed_and_typed_again_it_goes_on(
+    database: Any, model: VSEModel, photos: Path, tmp_path: Path
+) -> None:
+    model.model.save(tmp_path / "run" / "model")
+    index(model, photos, str(tmp_path / "embedded"))
+    truth = answers(str(tmp_path / "embedded"), model)
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+    def typed(place: str, at: int = 0) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", _VSE, str(tmp_path / "calls"), str(at), str(database.pid)]
+        arguments = ["index", str(tmp_path / "run"), str(photos), "--store", place, "--json", "-q"]
+        return subprocess.run([*command, *arguments], env=paths, capture_output=True, text=True)
+
+    whole = typed(database.place("typed"))
+    assert whole.returncode == 0, whole.stderr
+    place, moment = database.place("stopped"), int((tmp_path / "calls").read_text()) // 2
+    stopped = typed(place, moment)
+    assert stopped.returncode == 2, stopped.stderr
+    assert "vse: " in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    database.start()
+    again = typed(place)
+    assert again.returncode == 0, again.stderr
+    report = json.loads(again.stdout)
+    assert report["added"] + report["unchanged"] == PICTURES
+    assert answers(place, model) == truth
+    with open_store(place) as store:
+        assert (store.count("image"), store.header["complete"]) == (PICTURES, True)
 
 
 def test_killed_while_serving(database: Any, model: VSEModel, photos: Path, attack: Attack) -> None:

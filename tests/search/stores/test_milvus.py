@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +18,12 @@ from vsekit.errors import UserError
 from vsekit.search.filters import parse
 from vsekit.search.stores import open_store
 from vsekit.search.stores.base import UnreachableError
-from vsekit.search.stores.milvus import MilvusStore, collection, nearest
+from vsekit.search.stores.milvus import MilvusStore, collection, indexes
 from vsekit.search.stores.milvus import store as milvus
 from vsekit.search.stores.milvus.client import Client
-from vsekit.search.stores.milvus.collection import Collection, split
+from vsekit.search.stores.milvus.collection import WRITER, Collection, split
+from vsekit.search.stores.milvus.indexes import INDEXES, Index
+from vsekit.search.stores.milvus.lease import Lease
 
 Place = Callable[[str], str]
 
@@ -131,14 +135,40 @@ def test_a_rebuild_killed_between_any_two_steps_leaves_the_old_index_or_the_new_
         assert [name for name in names if name.startswith(split(place)[1])] == [split(place)[1]]
 
 
+def lowered(flat: int, bytes: int) -> list[Index]:
+    """The table of indexes for fewer vectors."""
+    return [index._replace(above=above) for index, above in zip(INDEXES, (-1, flat, bytes), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("now", "size", "then"),
+    [
+        ("FLAT", 0, "FLAT"),
+        ("FLAT", 200_000, "FLAT"),
+        ("FLAT", 200_001, "IVF_FLAT"),
+        ("IVF_FLAT", 5_000_000, "IVF_FLAT"),
+        ("FLAT", 5_000_001, "IVF_SQ8"),
+        ("IVF_FLAT", 10, "IVF_FLAT"),
+        ("IVF_SQ8", 300_000, "IVF_SQ8"),
+    ],
+)
+def test_the_index_is_chosen_by_size_and_never_a_smaller_one(now: str, size: int, then: str) -> None:
+    assert indexes.wanted(INDEXES, indexes.named(now), size).name == then
+
+
 @pytest.mark.slow
-def test_text_queries_find_99_percent_of_the_true_best_in_an_indexed_collection(place_of: Place) -> None:
+@pytest.mark.parametrize(("name", "table"), [("IVF_FLAT", lowered(2000, 9999)), ("IVF_SQ8", lowered(1000, 2000))])
+def test_text_queries_find_99_percent_of_the_true_best_in_an_indexed_collection(
+    place_of: Place, name: str, table: list[Index]
+) -> None:
     place = place_of("milvus")
-    with MilvusStore(place, 64, approximate_above=2000) as store:
+    with MilvusStore(place, 64, table=table) as store:
         store.set_header({"sample_queries": TEXTS[300:400].tolist()})
         store.write([picture(i, half=i % 2, name=f"{i}") for i in range(4000)], IMAGES[:4000])
     with MilvusStore(place) as store:
-        assert store._collection.marker()["effort"]["image"] in (*nearest.EFFORTS, nearest.TRUTH)
+        index = indexes.named(name)
+        assert indexes.present(store._collection) == name
+        assert store._collection.marker()["effort"]["image"] in (*index.tried, index.lists)
         numbers = np.arange(4000)
         ends = np.array([str(i).endswith("7") for i in numbers])
         for filter, allowed in (
@@ -150,6 +180,102 @@ def test_text_queries_find_99_percent_of_the_true_best_in_an_indexed_collection(
             scores = np.where(allowed, TEXTS[:40] @ IMAGES[:4000].T, -np.inf)
             truth = [{f"p{i:04d}" for i in row} for row in np.argsort(-scores, axis=1)[:, :10]]
             assert np.mean([len(true & set(answer.ids)) / 10 for true, answer in zip(truth, found)]) >= 0.99
+
+
+@pytest.mark.slow
+def test_a_collection_that_grows_gets_other_indexes_and_who_searches_meanwhile_waits(place_of: Place) -> None:
+    place, there, answers, wrong = place_of("milvus"), 1000, [0], []
+    ended = threading.Event()
+
+    def search() -> None:
+        with open_store(place) as reader:
+            while not ended.is_set():
+                least = there
+                found = int(reader.search(IMAGES[5:6], 1, kind="image")[0].ids[0][1:])
+                if found != 5 or reader.count() < least:
+                    wrong.append(found)
+                answers[0] += 1
+
+    seen, table, reading = [], lowered(1500, 3000), threading.Thread(target=search)
+    for end in (1000, 2000, 4000):
+        with MilvusStore(place, 64, table=table) as store:
+            first = 0 if end == 1000 else end // 2
+            store.write([picture(i, n=i) for i in range(first, end)], IMAGES[first:end])
+            there = end
+        if end == 1000:
+            reading.start()
+        with MilvusStore(place) as store:
+            seen.append((indexes.present(store._collection), store._collection.marker()["index"], store.count()))
+    before = answers[0]
+    while answers[0] < before + 2 and reading.is_alive():
+        time.sleep(0.01)
+    ended.set()
+    reading.join()
+    assert seen == [("FLAT", "FLAT", 1000), ("IVF_FLAT", "IVF_FLAT", 2000), ("IVF_SQ8", "IVF_SQ8", 4000)]
+    assert not wrong
+    assert answers[0] >= before + 2  # it went on to the end
+
+
+@pytest.mark.slow
+def test_a_change_of_index_killed_between_any_two_steps_is_gone_on_with_by_the_next_writer(
+    place_of: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    steps = ("release_collection", "drop_index", "create_index", "load_collection", "alter_collection_properties")
+    table, best = lowered(1500, 9999), [f"p{i:04d}" for i in np.argsort(-(IMAGES[:2000] @ IMAGES[7]))[:3]]
+    for calls in (1, 2, 3, 4, 6, 99):  # the last one ends
+        place = place_of("milvus")
+        killed = MilvusStore(place, 64, table=table)
+        killed.write([picture(i, n=i) for i in range(2000)], IMAGES[:2000])
+        killed._collection.client = Dying(killed._collection.client, calls, *steps)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "getpid", lambda: dead.pid)
+            killed._lease = Lease()
+            killed._collection.client.client.alter_collection_properties(killed._collection.name, {WRITER: ""})
+            killed._lease.renew(Collection(killed._collection.client.client, killed._collection.name))
+            try:
+                killed.close()
+                finished = True
+            except Killed:
+                finished = False
+        assert finished == (calls == 99)
+        with open_store(place) as reader:
+            assert reader.search(IMAGES[7:8], 3, kind="image")[0].ids == best
+        with MilvusStore(place, table=table) as writer:
+            writer.write([picture(7, n=7)], IMAGES[7:8])
+        with MilvusStore(place) as reader:
+            assert indexes.present(reader._collection) == "IVF_FLAT"
+            assert reader._collection.marker()["effort"]["image"] >= 8
+            assert reader.search(IMAGES[7:8], 3, kind="image")[0].ids == best
+            reader._collection.client.drop_collection(reader._collection.name)
+
+
+@pytest.mark.slow
+def test_a_collection_made_with_hnsw_can_be_read_and_its_next_writer_gives_it_another_index(place_of: Place) -> None:
+    place = place_of("milvus")
+    with MilvusStore(place, DIM) as store:
+        store.write([picture(i, n=i) for i in range(30)], vectors(30))
+        made, name = store._collection, store._collection.name
+        made.set_marker({key: value for key, value in made.marker().items() if key != "index"})
+        made.client.release_collection(name)
+        made.client.drop_index(name, "vector")
+        settings = made.client.prepare_index_params()
+        before = {"M": 24, "efConstruction": 200}
+        settings.add_index("vector", index_type="HNSW", metric_type="IP", params=before)
+        made.client.create_index(name, settings)
+        made.client.load_collection(name)
+    reference = Reference()
+    reference.write([picture(i, n=i) for i in range(30)], vectors(30))
+    with MilvusStore(place) as reader:
+        assert indexes.present(reader._collection) == "HNSW"
+        whole(reader, reference)
+    with open_store(place) as writer:
+        for target in (writer, reference):
+            target.write([picture(40)], vectors(1, seed=4))
+    with MilvusStore(place) as reader:
+        assert indexes.present(reader._collection) == "FLAT"
+        whole(reader, reference)
 
 
 @pytest.mark.slow

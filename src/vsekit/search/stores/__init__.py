@@ -104,11 +104,11 @@ def copy_index(
     target: str | Path,
     progress: Update | None = None,
     *,
-    batch: int = 1000,
+    batch: int | None = None,
     dtype: str | None = None,
 ) -> int:
     """Copies an index to another place, which must be empty or not there yet, and gives the number of items. It holds `batch`
-    items at a time, whatever the size. dtype: see `open_store`.
+    items at a time, whatever the size; by default as many as the target likes (`Store.batch`). dtype: see `open_store`.
 
     The header is written last and only when all items have arrived: an interrupted copy is an index without a model, and
     copying again goes over it. A copy that is there already, header and items, is left as it is. The exported model goes along.
@@ -125,7 +125,7 @@ def copy_index(
             )
         total, done = source.count(), 0
         items = source.all_items()
-        while part := list(itertools.islice(items, batch)):
+        while part := list(itertools.islice(items, batch or copy.batch)):
             copy.write(part, source.vectors([item.id for item in part]))
             done += len(part)
             if progress is not None:

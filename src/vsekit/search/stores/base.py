@@ -62,11 +62,13 @@ class WritingError(UserError):
 
 
 class Store(ABC):
-    """location: what `open_store` takes to open it again. dim: the size of the vectors. dtypes: in which it can keep them."""
+    """location: what `open_store` takes to open it again. dim: the size of the vectors. dtypes: in which it can keep them.
+    batch: items that are well written at once."""
 
     location: str
     dim: int
     dtypes: tuple[str, ...] = ("float32",)
+    batch: int = 1000
 
     @abstractmethod
     def lock(self) -> None:

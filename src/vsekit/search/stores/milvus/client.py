@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -13,14 +14,16 @@ class Client:
     """Every method of a `MilvusClient`; what Milvus and its transport raise becomes an UnreachableError."""
 
     def __init__(self, client: Any) -> None:
+        # pymilvus writes every error to stderr with its traceback, before it raises what is told here.
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         self._client = client
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._client, name)
-        return _explained(found) if callable(found) else found
+        return explained(found) if callable(found) else found
 
 
-def _explained(method: Callable[..., Any]) -> Callable[..., Any]:
+def explained(method: Callable[..., Any]) -> Callable[..., Any]:
     from grpc import RpcError
     from pymilvus.exceptions import MilvusException
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -11,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from vsekit.errors import UserError
 from vsekit.search.items import Item
 from vsekit.search.stores.base import UnreachableError
+from vsekit.search.stores.milvus import indexes
 from vsekit.search.stores.milvus.client import Client
 from vsekit.search.stores.rows import KINDS, from_doc
 from vsekit.search.words import VERSION
@@ -19,8 +21,18 @@ Result = TypeVar("Result")
 
 PAGE = 1000  # rows or ids in one request
 MOST = 16384  # hits that Milvus gives
+SEEN = 120.0  # seconds until rows of an import are there
 MARKER, WRITER = "vsekit.marker", "vsekit.writer"
-NEW = {"generation": 0, "time": 0, "gone": [], "header": {}, "effort": {}, "fields": None, "words": VERSION}
+NEW = {
+    "generation": 0,
+    "time": 0,
+    "gone": [],
+    "header": {},
+    "effort": {},
+    "fields": None,
+    "words": VERSION,
+    "index": "FLAT",
+}
 
 
 class Collection:
@@ -48,13 +60,12 @@ class Collection:
             if not self.client.has_partition(self.name, kind):
                 self.client.create_partition(self.name, kind)
         present = self.client.list_indexes(self.name)
-        hnsw = {"index_type": "HNSW", "metric_type": "IP", "params": {"M": 24, "efConstruction": 200}}
-        wanted: dict[str, dict[str, Any]] = {"vector": hnsw, "id": {"index_type": "Trie"}}
-        for field, settings in wanted.items():
-            if field not in present:
-                indexes = self.client.prepare_index_params()
-                indexes.add_index(field, **settings)
-                self.client.create_index(self.name, indexes)
+        if "vector" not in present:
+            indexes.create(self, indexes.of(self.marker()))
+        if "id" not in present:
+            settings = self.client.prepare_index_params()
+            settings.add_index("id", index_type="Trie")
+            self.client.create_index(self.name, settings)
         self.client.load_collection(self.name)
 
     def replace(self, dim: int, **properties: str) -> None:
@@ -82,6 +93,14 @@ class Collection:
         ):
             self.client.rename_collection(old.name, self.name)
 
+    def rest(self, unused: Callable[[Mapping[str, str]], bool]) -> None:
+        """Until no writer loads the collection anew (`indexes.change`), which loading it here would disturb. unused: as above."""
+        while True:
+            properties = self.properties()
+            if time.time() >= json.loads(properties[MARKER]).get("paused", 0) or unused(properties):
+                return
+            time.sleep(0.2)
+
     def clear(self) -> None:
         """Drops what a process that was killed while it replaced the collection has left."""
         for left in (self._beside("new"), self._beside("old")):
@@ -99,7 +118,7 @@ class Collection:
         """UnreachableError until it can be searched: a server that was started again knows it before it has loaded it."""
         described = self.client.describe_collection(self.name)
         try:
-            self._ask()
+            self.patient(self._ask)
         except UnreachableError:
             self.client.load_collection(self.name)
             self._ask()
@@ -127,23 +146,36 @@ class Collection:
         """What `read` finds while the marker stays the same."""
         for _ in range(20):
             marker = self.marker()
-            result = read(marker)
+            result = self.patient(lambda now=marker: read(now))  # type: ignore[misc]
             if self.marker()["generation"] == marker["generation"]:
                 return result
         raise UserError(f"the index in '{self.name}' changes faster than it can be read")
 
+    def patient(self, ask: Callable[[], Result]) -> Result:
+        """What `ask` finds. While a writer has the collection loaded anew (`indexes.change`) it is asked again."""
+        while True:
+            try:
+                return ask()
+            except UnreachableError:
+                if time.time() >= self.marker().get("paused", 0):
+                    raise
+            time.sleep(0.2)
+
     def query(
         self, marker: Mapping[str, Any], condition: str, fields: list[str], kind: str | None = None, limit: int = MOST
     ) -> list[dict[str, Any]]:
-        found = self.client.query(
-            self.name,
-            filter=both(counts(marker), condition),
-            output_fields=fields,
-            partition_names=[kind] if kind else list(KINDS),
-            limit=limit,
-            **fresh(marker),
-        )
-        return list(found)
+        def ask() -> list[dict[str, Any]]:
+            found = self.client.query(
+                self.name,
+                filter=both(counts(marker), condition),
+                output_fields=fields,
+                partition_names=[kind] if kind else list(KINDS),
+                limit=limit,
+                **fresh(marker),
+            )
+            return list(found)
+
+        return self.patient(ask)
 
     def rows(self, marker: Mapping[str, Any], ids: Sequence[str], fields: list[str]) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
@@ -167,6 +199,25 @@ class Collection:
             self.name, filter=condition, output_fields=["key"], limit=MOST, consistency_level="Strong"
         )
         return [row["key"] for row in rows]
+
+    def await_rows(self, generation: int, count: int) -> None:
+        """Until as many rows of a generation can be seen, which an import brought."""
+        until = time.monotonic() + SEEN
+        while True:
+            found = self.client.query(
+                self.name,
+                filter=f"generation == {generation}",
+                output_fields=["count(*)"],
+                consistency_level="Strong",
+            )
+            if int(found[0]["count(*)"]) == count:
+                return
+            if time.monotonic() > until:
+                raise UnreachableError(
+                    f"{found[0]['count(*)']} of {count} rows that Milvus took can be seen after {SEEN:.0f} seconds",
+                    remedy="Has the server room? What was written before is whole; the same command goes on.",
+                )
+            time.sleep(0.2)
 
     def remove(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), PAGE):

@@ -1,4 +1,4 @@
-"""Nearest neighbours with Milvus' HNSW, and how much effort they take."""
+"""Nearest neighbours with Milvus' indexes, and how much effort they take."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from vsekit.search.items import Kind
 from vsekit.search.stores import approximate
 from vsekit.search.stores.base import Found
+from vsekit.search.stores.milvus import indexes
 from vsekit.search.stores.milvus.collection import MOST, Collection, both, counts, fresh, from_hex
 from vsekit.search.stores.rows import KINDS, ranked, scores
 
 SLACK = 16
-LEAST_EFFORT, EFFORTS, TRUTH = 256, (256, 512, 1024, 2048, 4096), 16384  # of HNSW's ef
 
 
 def nearest(
@@ -24,9 +24,13 @@ def nearest(
     top: int,
     kind: Kind,
     condition: str,
-    effort: int,
+    effort: int | None = None,
 ) -> list[Found]:
-    """The `top` best of a kind that pass `condition`, for each of (q, dim) queries; ties by id."""
+    """The `top` best of a kind that pass `condition`, for each of (q, dim) queries; ties by id. effort: lists
+    that are looked into; by default as many as were measured to do, and all where there is a condition or few items."""
+    if effort is None:
+        everything = indexes.of(marker).lists
+        effort = everything if condition else marker["effort"].get(kind, everything)
     limit = min(top + SLACK, MOST)
     while True:
         answers = collection.client.search(
@@ -36,7 +40,7 @@ def nearest(
             limit=limit,
             output_fields=["id", "vector"],
             partition_names=[kind],
-            search_params={"metric_type": "IP", "params": {"ef": min(max(effort, 2 * limit), 2 * MOST)}},
+            search_params={"metric_type": "IP", "params": _parameters(effort, limit)},
             **fresh(marker),
         )
         found = []
@@ -53,18 +57,24 @@ def nearest(
         limit = min(4 * limit, MOST)
 
 
+def _parameters(effort: int, limit: int) -> dict[str, int]:
+    """What a search for `limit` takes. Milvus leaves out what its index does not know: `ef` is for HNSW, which collections made
+    before have, and which wants to look at more than it shall find."""
+    return {"nprobe": max(effort, 1), "ef": min(max(256, 2 * limit), 2 * MOST)}
+
+
 def least_effort(collection: Collection, marker: Mapping[str, Any], kind: Kind) -> int:
-    """The least of `EFFORTS` with which queries from outside find `approximate.TARGET` of what the greatest finds."""
+    """The least of lists with which queries from outside find `approximate.TARGET` of what all of them hold."""
     vectors = {
         k: np.array([row["vector"] for row in collection.query(marker, "", ["vector"], k, 4096)], dtype=np.float32)
         for k in KINDS
     }
     other = next(vectors[k] for k in KINDS if k != kind)
     queries = approximate.sample_queries(vectors[kind], np.arange(len(vectors[kind])), other, marker["header"])[:64]
-    top = approximate.TOP
-    truth = [set(found.ids) for found in nearest(collection, marker, queries, top, kind, "", TRUTH)]
-    for effort in EFFORTS:
+    top, index = approximate.TOP, indexes.of(marker)
+    truth = [set(found.ids) for found in nearest(collection, marker, queries, top, kind, "", index.lists)]
+    for effort in index.tried:
         found = [found.ids for found in nearest(collection, marker, queries, top, kind, "", effort)]
         if sum(len(t & set(f)) for t, f in zip(truth, found)) >= approximate.TARGET * top * len(queries):
             return effort
-    return TRUTH
+    return index.lists

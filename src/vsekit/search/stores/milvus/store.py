@@ -4,7 +4,7 @@
 
     key          id and generation, the primary key      doc          the item as JSON
     id, kind     of the item                             meta         its metadata, for filters (`filter.stored`), and its words
-    generation   of the write that brought it            vector       indexed with HNSW
+    generation   of the write that brought it            vector       indexed by size (`indexes`)
 
 Ids and metadata are hexadecimal there, since Milvus' expressions can't quote every text; `doc` has them as they are.
 
@@ -26,7 +26,6 @@ import heapq
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -36,14 +35,15 @@ from vsekit.errors import UserError
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind
 from vsekit.search.stores.base import Found, UnreachableError
-from vsekit.search.stores.milvus import collection, words
+from vsekit.search.stores.milvus import bulk, collection, indexes, words
 from vsekit.search.stores.milvus.browsing import Browsing
 from vsekit.search.stores.milvus.collection import MARKER, among, both, counts, dim_of, fresh, item_of, reach, to_hex
 from vsekit.search.stores.milvus.filter import condition as expression
-from vsekit.search.stores.milvus.filter import stored
+from vsekit.search.stores.milvus.indexes import INDEXES, Index
 from vsekit.search.stores.milvus.lease import Lease, writer
-from vsekit.search.stores.milvus.nearest import LEAST_EFFORT, least_effort, nearest
-from vsekit.search.stores.rows import KINDS, checked, clean_meta, ranked, summary, to_doc
+from vsekit.search.stores.milvus.nearest import least_effort, nearest
+from vsekit.search.stores.milvus.written import rows_of
+from vsekit.search.stores.rows import KINDS, checked, ranked, summary
 from vsekit.search.words import VERSION
 
 WHOLE = 5000  # items or deletions in one write: the marker names those replaced, and must stay below 1 MB
@@ -56,15 +56,17 @@ class MilvusStore(Browsing):
         location: the address.
         create: the size of the vectors, to make the collection where there is none.
         rebuild: forget what is there, whatever the size of its vectors.
-        approximate_above: with more vectors of a kind than this, the effort of HNSW is measured when writing ends.
+        table: Milvus' indexes by size. One is chosen when writing ends, and the effort it takes measured.
     """
 
     def __init__(
-        self, location: str, create: int | None = None, *, rebuild: bool = False, approximate_above: int = 200_000
+        self, location: str, create: int | None = None, *, rebuild: bool = False, table: Sequence[Index] = INDEXES
     ) -> None:
         self.location = location
-        self.approximate_above = approximate_above
+        self._table = table
+        self.batch = bulk.BATCH if bulk.folder_of(location) else self.batch
         self._lease = Lease()
+        self._unclean = False  # whether a write of this process was not ended
         self._orders = OrderedDict()
         self._collection = reach(location)
         self._collection.take_back(lambda properties: writer(properties) is None)
@@ -89,6 +91,7 @@ class MilvusStore(Browsing):
                 f"the index in '{self._collection.name}' holds vectors of {self.dim}, not of {create}",
                 remedy="It was made with another model. Use that one, or another collection.",
             )
+        self._collection.rest(lambda properties: writer(properties) is None)
         self._collection.complete()
 
     # Writing
@@ -124,46 +127,65 @@ class MilvusStore(Browsing):
         self.dim = dim
 
     def _writing(self) -> dict[str, Any]:
-        """Takes or renews the lease; on taking it, removes what a killed writer left. Gives the marker."""
-        if not self._lease.due:
+        """Takes or renews the lease; on taking it, removes what a killed writer left, or a write of this process that
+        failed. Gives the marker."""
+        if not self._lease.due and not self._unclean:
             return self._collection.marker()
-        first = self._lease.renew(self._collection)
+        first = self._lease.renew(self._collection) or self._unclean
         marker = self._collection.marker()
         if first:
             self._collection.clear()
+            if marker.get("importing"):
+                bulk.await_others(self._collection, self.location)
             self._collection.remove(marker["gone"])
             while left := self._collection.strong(f"generation > {marker['generation']}"):
                 self._collection.remove(left)
-            if marker["gone"]:
-                self._collection.set_marker(marker := {**marker, "gone": []})
+            if marker["gone"] or marker.get("importing"):
+                self._collection.set_marker(marker := {**marker, "gone": [], "importing": False})
+            if indexes.present(self._collection) != (now := indexes.of(marker)).name:
+                indexes.change(self._collection, now, self._renewed)
+                marker = self._collection.marker()
+            self._unclean = False
         return marker
+
+    def _renewed(self) -> dict[str, Any]:
+        """Renews the lease where it is due, in the middle of something. Gives the marker."""
+        if self._lease.due:
+            self._lease.renew(self._collection)
+        return self._collection.marker()
 
     def write(self, items: Sequence[Item], vectors: np.ndarray, deleted: Sequence[str] = ()) -> None:
         items, vectors = checked(items, vectors, self.dim)
         self.lock()
         gone = sorted(set(deleted) - {item.id for item in items})
+        if self._import(items, vectors, gone):
+            return
         for start in range(0, max(len(items), len(gone), 1), WHOLE):
             part = slice(start, start + WHOLE)
             self._write(items[part], vectors[part], gone[part])
 
+    def _import(self, items: Sequence[Item], vectors: np.ndarray, deleted: Sequence[str]) -> bool:
+        """Many new items through files that the server reads (`bulk`); whether that was done."""
+        if bulk.folder_of(self.location) is None or len(items) < bulk.LEAST or deleted:
+            return False
+        marker = self._writing()
+        if self._collection.rows(marker, [item.id for item in items], []):
+            return False  # the marker can't name so many that are replaced
+        generation = marker["generation"] + 1
+        self._unclean = True
+        self._collection.set_marker(marker := {**marker, "importing": True})
+        bulk.insert(self._collection, self.location, rows_of(items, vectors, generation), self._renewed)
+        self._collection.await_rows(generation, len(items))
+        now = int(1000 * time.time())
+        self._collection.set_marker({**marker, "generation": generation, "time": now, "gone": [], "importing": False})
+        self._unclean = False
+        return True
+
     def _write(self, items: Sequence[Item], vectors: np.ndarray, deleted: Sequence[str]) -> None:
         marker = self._writing()
         generation = marker["generation"] + 1
-        rows: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
-        for item, vector in zip(items, vectors):
-            meta = clean_meta(item.meta)
-            rows[item.kind].append(
-                {
-                    "key": f"{to_hex(item.id)}.{generation}",
-                    "id": to_hex(item.id),
-                    "kind": item.kind,
-                    "generation": generation,
-                    "doc": to_doc(item, meta),
-                    "meta": {**stored(meta), words.FIELD: words.stored(replace(item, meta=meta))},
-                    "vector": vector.tolist(),
-                }
-            )
-        for kind, new in rows.items():
+        self._unclean = True
+        for kind, new in rows_of(items, vectors, generation).items():
             for start in range(0, len(new), collection.PAGE):
                 self._collection.client.insert(
                     self._collection.name, new[start : start + collection.PAGE], partition_name=kind
@@ -178,6 +200,7 @@ class MilvusStore(Browsing):
         now = int(1000 * time.time())
         self._collection.set_marker({**marker, "generation": generation, "time": now, "gone": replaced})
         self._collection.remove(replaced)
+        self._unclean = False
 
     def update(self, items: Sequence[Item]) -> None:
         marker = self._collection.marker()
@@ -260,12 +283,11 @@ class MilvusStore(Browsing):
             self._collection.check_size(self.dim)
             filter = self._by_ids(given)
             condition = "" if filter is None else expression(filter)
-            effort = marker["effort"].get(kind, LEAST_EFFORT)
             if filter is None or condition is not None:
-                return nearest(self._collection, marker, queries, top, kind, condition or "", effort)
+                return nearest(self._collection, marker, queries, top, kind, condition or "")
             ids = self._passing(marker, kind, filter)
             parts = [
-                nearest(self._collection, marker, queries, top, kind, among(ids[start : start + WHOLE]), effort)
+                nearest(self._collection, marker, queries, top, kind, among(ids[start : start + WHOLE]))
                 for start in range(0, len(ids), WHOLE)
             ]
             merged = []
@@ -281,11 +303,24 @@ class MilvusStore(Browsing):
         if self._lease.held:
             marker = self._writing()
             self._collection.strong("generation < 0")  # until the last deletion can be seen everywhere
-            large = [kind for kind in KINDS if self.count(kind) > self.approximate_above]
-            if large:
-                self._collection.client.flush(self._collection.name)
-            effort = {kind: least_effort(self._collection, marker, kind) for kind in large}
+            marker, effort = self._indexed(marker)
             fields = [marker["generation"], self._described(marker)]
             self._collection.set_marker({**marker, "gone": [], "effort": effort, "fields": fields})
             self._lease.give_back(self._collection)
         self._collection.client.close()
+
+    def _indexed(self, marker: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+        """Gives the collection the index for its size; the marker, and the effort for each kind that has many items."""
+        sizes = {kind: self.count(kind) for kind in KINDS}
+        now = indexes.of(marker)
+        index = indexes.wanted(self._table, now, max(sizes.values()))
+        if not index.lists:
+            return marker, {}
+        self._collection.client.flush(self._collection.name)
+        if index.name != now.name:
+            indexes.change(self._collection, index, self._renewed)
+        else:
+            indexes.built(self._collection, self._renewed)
+        marker = self._renewed()
+        many = [kind for kind in KINDS if sizes[kind] > self._table[1].above]
+        return marker, {kind: least_effort(self._collection, marker, kind) for kind in many}
