@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
 from collections import Counter
@@ -13,6 +14,7 @@ import pytest
 from tests.bulk.conftest import Machines
 
 from vsekit.bulk import ray as bulk
+from vsekit.bulk.cluster import _look_for
 from vsekit.bulk.ray import Ray, _Answer
 from vsekit.bulk.work import Work
 from vsekit.data.decoding import PictureError
@@ -112,6 +114,19 @@ def test_a_node_without_this_vsekit_is_named(
         assert "pip install 'vsekit[ray]'" in str(error.value)
     finally:
         two_nodes.kill("stranger")
+
+
+def test_a_cluster_that_wants_its_token_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    raylet = pytest.importorskip("ray._raylet")
+
+    def refused(address: str) -> None:
+        raise RuntimeError("RPC error: InvalidAuthToken: Authentication token is missing or incorrect.")
+
+    monkeypatch.setattr(raylet, "GcsClient", refused)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"the Ray cluster at {address} wants its token\n.*RAY_AUTH_MODE=token"):
+            _look_for(address)
 
 
 def test_a_file_that_only_a_node_can_t_read_is_the_node_s_failure(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ _STARTED = "start one with: ray start --head; on further machines: ray start --a
 def connect(address: str | None, workers: int | None = None) -> Any:
     """The module `ray`, connected to a cluster; see `vsekit.bulk.ray.Ray`."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     if address is None:
         # Ray's own switch for machines that are no cluster: it then listens on the loopback address alone.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -71,21 +73,27 @@ def connect(address: str | None, workers: int | None = None) -> Any:
 
 
 def _begin(ray: Any, address: str, **options: Any) -> None:
-    """`ray.init`. What Ray would say on stderr is in its logs, and what matters is an exception."""
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    """`ray.init`."""
+    with _hushed():
+        ray.init(address, logging_level="ERROR", log_to_driver=False, **options)
+    for name in ("ray", "ray.data"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = context.print_on_execution_start = False
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Without what Ray would say on stderr: it is in its logs, and what matters is an exception."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 2)
     try:
-        ray.init(address, logging_level="ERROR", log_to_driver=False, **options)
+        yield
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-    for name in ("ray", "ray.data"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = context.print_on_execution_start = False
 
 
 def _short_folder() -> Path:
@@ -116,11 +124,26 @@ def _look_for(address: str) -> None:
         raise _no_cluster(address, str(error)) from None
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
-    asked = threading.Thread(target=GcsClient, kwargs={"address": address}, daemon=True)
-    asked.start()
-    asked.join(PATIENCE)
+    failed: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            GcsClient(address=address)
+        except Exception as error:
+            failed.append(error)
+
+    asked = threading.Thread(target=ask, daemon=True)
+    with _hushed():
+        asked.start()
+        asked.join(PATIENCE)
     if asked.is_alive():
         raise _no_cluster(address, f"no answer in {PATIENCE:.0f} seconds")
+    if failed and "token" in str(failed[0]):  # Ray sends its token to an address that a person names only when told to
+        raise UserError(
+            f"the Ray cluster at {address} wants its token",
+            field="--ray-address",
+            remedy="Set RAY_AUTH_MODE=token; ~/.ray/auth_token must hold what ray get-auth-token says on the head's machine.",
+        )
 
 
 def _no_cluster(address: str, why: str) -> UserError:
