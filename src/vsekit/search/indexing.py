@@ -24,17 +24,16 @@ import numpy as np
 from vsekit import threads
 from vsekit.bulk.ray import Ray
 from vsekit.data.pairs import Pairs
-from vsekit.errors import UserError
 from vsekit.progress import QUIET, Bar, Progress
 from vsekit.search.base import SearchModel
 from vsekit.search.book import Book, Report, kept, there
 from vsekit.search.calibration import calibrate
 from vsekit.search.captions import bring_captions_up_to_date, encode_captions_again
 from vsekit.search.exported import keep
-from vsekit.search.hubs import fits, item_vectors, query_vectors, stored_dim
+from vsekit.search.hubs import item_vectors, query_vectors
 from vsekit.search.items import Item, Value
 from vsekit.search.looking import Looking, Read, look
-from vsekit.search.marks import make_anew, opened_for, waiting
+from vsekit.search.marks import opened_for, prepare_store, waiting
 from vsekit.search.models import load_search_model
 from vsekit.search.sentences import SENTENCES
 from vsekit.search.stores.base import Store
@@ -84,7 +83,7 @@ def index(
         with opened_for(store, model, rebuild, dtype) as opened:
             return index(model, source, opened, forget=forget, export=export, engine=engine, progress=progress)
     started = time.monotonic()
-    lost = _prepare_store(store, model, rebuild)
+    lost = prepare_store(store, model, rebuild)
     if export:
         keep(model, store, progress)
     given = [source] if isinstance(source, Path | str | Pairs | Source) else source
@@ -100,29 +99,6 @@ def _source(given: Path | str | Pairs | Source, progress: Progress) -> Source:
     for note in source.notes:
         progress.say(note)
     return source
-
-
-def _prepare_store(store: Store, model: SearchModel, rebuild: bool) -> list[Item]:
-    """From here on this process is the writer, so that what it sees stays so until it has written. Gives what must be
-    encoded again, see `Store.repair`."""
-    if rebuild:
-        make_anew(store, stored_dim(model))
-    lost = store.repair()
-    made_with = store.header.get("fingerprint")
-    if made_with not in (None, model.fingerprint):
-        raise UserError(
-            f"this index was made with another model: {store.header.get('model')} ({made_with}), "
-            f"not {model.name} ({model.fingerprint})",
-            file=store.location,
-            remedy="Name that model, or make the index anew with --rebuild.",
-        )
-    if not fits(store, model):
-        raise UserError(
-            f"this index holds vectors of {store.dim} numbers, the model makes {model.dim}",
-            file=store.location,
-            remedy="Choose another place for the index of this model.",
-        )
-    return lost
 
 
 class _Indexer:

@@ -1,4 +1,4 @@
-"""What people said of pictures, carried over to an index that is made anew.
+"""A store, opened and made ready for a model; what people said of pictures is carried over to one that is made anew.
 
 Until all of its pictures are there, the new index keeps it in its header: a kill costs nothing of it.
 """
@@ -13,8 +13,8 @@ from typing import Any
 from vsekit.errors import UserError
 from vsekit.search.base import SearchModel
 from vsekit.search.filters import Has, Or
-from vsekit.search.hubs import stored_dim
-from vsekit.search.items import MARKS, Value
+from vsekit.search.hubs import fits, stored_dim
+from vsekit.search.items import MARKS, Item, Value
 from vsekit.search.stores.base import Store
 
 Marks = dict[str, dict[str, Value]]
@@ -51,6 +51,29 @@ def opened_for(place: Path | str, model: SearchModel, rebuild: bool, dtype: str 
     with open_store(place, create=dim, rebuild=rebuild, dtype=dtype) as store:
         _let_wait(store, marks)
         yield store
+
+
+def prepare_store(store: Store, model: SearchModel, rebuild: bool) -> list[Item]:
+    """From here on this process is the writer, so that what it sees stays so until it has written. Gives what must be
+    encoded again, see `Store.repair`."""
+    if rebuild:
+        make_anew(store, stored_dim(model))
+    lost = store.repair()
+    made_with = store.header.get("fingerprint")
+    if made_with not in (None, model.fingerprint):
+        raise UserError(
+            f"this index was made with another model: {store.header.get('model')} ({made_with}), "
+            f"not {model.name} ({model.fingerprint})",
+            file=store.location,
+            remedy="Name that model, or make the index anew with --rebuild.",
+        )
+    if not fits(store, model):
+        raise UserError(
+            f"this index holds vectors of {store.dim} numbers, the model makes {model.dim}",
+            file=store.location,
+            remedy="Choose another place for the index of this model.",
+        )
+    return lost
 
 
 def _let_wait(store: Store, marks: Marks) -> None:

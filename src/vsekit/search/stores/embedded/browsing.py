@@ -6,6 +6,7 @@ import sqlite3
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from vsekit.search.filters import Filter
 from vsekit.search.items import Item, Kind, Place
@@ -24,6 +25,7 @@ class Browsing(Store):
     """The part of the store that is about this."""
 
     _database: Database
+    _fields: tuple[str, dict[str, dict[str, Any]]] = ("", {})  # the state it is true of, and what filters may ask about
     _absent: tuple[str | None, set[tuple[Kind, Phrase]]] = ("", set())  # the state it is true of, and what is not there
 
     @abstractmethod
@@ -32,6 +34,13 @@ class Browsing(Store):
 
     def version(self) -> str | None:
         return self._database.about("generation")
+
+    def fields(self) -> dict[str, dict[str, Any]]:
+        with self._database.snapshot() as connection:
+            generation = self._database.about("generation") or ""
+            if self._fields[0] != generation:
+                self._fields = generation, tables.fields(connection)
+        return self._fields[1]
 
     def latest(self, top: int, *, after: Place | None = None, filter: Filter | None = None) -> list[Item]:
         with self._database.snapshot() as connection:

@@ -67,7 +67,6 @@ class EmbeddedStore(Browsing):
         self.approximate_above = approximate_above
         self._guard = threading.RLock()
         self._passing: OrderedDict[tuple[Any, ...], np.ndarray] = OrderedDict()
-        self._fields: tuple[str, dict[str, dict[str, Any]]] = ("", {})
         self._closed = self._unsealed = False
         self._lock = WriterLock(self.folder)
         self._database = Database(self.folder)
@@ -282,13 +281,6 @@ class EmbeddedStore(Browsing):
             sql, params = f"select count(*) from items where {passing} and kind = coalesce(?, kind)", [*given, kind]
         with self._database.explained():
             return int(self._database.connection().execute(sql, params).fetchone()[0])
-
-    def fields(self) -> dict[str, dict[str, Any]]:
-        with self._database.snapshot() as connection:
-            generation = self._database.about("generation") or ""
-            if self._fields[0] != generation:
-                self._fields = generation, tables.fields(connection)
-        return self._fields[1]
 
     @classmethod
     def check(cls, location: str) -> Checked:
