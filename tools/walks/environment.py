@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,12 @@ def make_environment(wheel: Path, folder: Path) -> Path:
     return folder / "bin"
 
 
+def clear() -> dict[str, str]:
+    """Variables without the paths of this checkout: pip would find vsekit there, and not install it."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
 def _run(*command: object) -> None:
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=clear())
     if done.returncode:
         raise RuntimeError(f"{command}\n{done.stdout}\n{done.stderr}")
