@@ -107,6 +107,17 @@ def test_a_watched_index_is_current_on_the_server_without_a_restart(place: Place
 
 
 @pytest.mark.slow
+def test_a_folder_of_pictures_with_its_index_inside_is_watched_by_its_name(place: Place) -> None:
+    """As `vse index photos` and then `vse serve photos --watch` have it."""
+    place.index.rename(place.photos / ".vsekit-index")
+    place.index = place.photos
+    with place.served(watch=True) as client:
+        assert until(lambda: (now := told(client))["state"] in ("current", "failed") and now)["error"] is None
+        picture(place.photos / "new.png", 3)
+        until(lambda: names(client) == {"1.png", "new.png"})
+
+
+@pytest.mark.slow
 def test_an_allowed_folder_is_indexed_when_asked_and_the_process_ends(place: Place) -> None:
     with place.served(allowed=[place.scans, place.photos]) as client:
         first = told(client)

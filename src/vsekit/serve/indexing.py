@@ -84,8 +84,8 @@ def run(settings: dict[str, Any], asked: Asked) -> None:
     from vsekit.search.stores import open_store
     from vsekit.search.watching import remembered, watch
 
-    place = settings["place"]
-    with open_store(place) as store:
+    with open_store(settings["place"]) as store:
+        place = store.location  # of a folder of pictures, the index inside it
         sources: Sequence[Source] = remembered(store) if settings["watch"] else []
         name = settings["model"] or store.header["model"]
     progress = Told()
