@@ -159,3 +159,16 @@ def test_without_a_likely_match_the_page_says_so_above_the_nearest(open_page: Op
     expect(page.locator("#status")).to_have_text("No likely match; the nearest first")
     width = page.locator("#grid .bar i").first.evaluate("bar => parseFloat(bar.style.width)")
     assert width == 30, "1 of 33 unrelated scores as high: -log10(0.03) / 5"
+
+
+def test_hidden_pictures_and_favourites_are_called_so(open_page: Open) -> None:
+    page = open_page()
+    for key, filtered, words in (("f", "favourite", "Favourites"), ("h", "hidden", "Hidden pictures")):
+        page.locator("#box").focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press(key)
+        expect(page.locator("#toast")).to_be_visible()
+        page.goto(f"{page.url.split('?')[0]}?{filtered}=1")
+        expect(page.locator("#status")).to_have_text(f"{words}, newest first")
+        page.goto(page.url.split("?")[0])
+        expect(page.locator("#grid .open").first).to_be_visible()

@@ -192,8 +192,9 @@ function idle() {
   }
   home.show(asked, index);
   if (!answer) return;
-  if (!answer.hits.length) nothing(asked.favourite ? "Nothing is a favourite here yet: open a picture and press F." : null);
-  else say(filterCount(asked) ? "Newest first" : "");
+  const alone = filterCount(asked) === 1, kind = asked.hidden ? "Hidden pictures, newest first" : asked.favourite ? "Favourites, newest first" : "Newest first";
+  if (!answer.hits.length) nothing(asked.favourite ? "Nothing is a favourite here yet: open a picture and press F." : asked.hidden && alone ? "Nothing is hidden." : null);
+  else say(filterCount(asked) ? kind : "");
 }
 
 function refused(error) {
