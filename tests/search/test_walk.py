@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import os
+import random
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +14,7 @@ from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.readers import read
 from vsekit.errors import UserError
 from vsekit.search.pictures import read_bytes
-from vsekit.search.walk import collected, place_of, source_of, walk
+from vsekit.search.walk import Source, collected, place_of, relisted, source_of, walk
 
 
 def names(root: Path) -> list[str]:
@@ -198,3 +200,49 @@ def test_an_index_goes_into_its_single_folder_or_beside_its_file(tmp_path: Path)
     for several in ([], [tmp_path, tmp_path]):
         with pytest.raises(UserError, match="several folders"):
             place_of(several)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_listing_the_folders_that_changed_gives_what_a_whole_walk_gives(tmp_path: Path, seed: int) -> None:
+    """Or says that it can't: where a folder came or went. A whole walk is the truth."""
+    rng = random.Random(seed)
+    top = tmp_path / "photos"
+    for folder in ("", "a", "a/b", "c"):
+        (top / folder).mkdir(parents=True, exist_ok=True)
+        for i in range(3):
+            (top / folder / f"{i}.jpg").write_bytes(b"x" * (i + 1))
+    (top / "c" / "nowhere.jpg").symlink_to(top / "gone")
+    known = walk(top)
+    for step in range(15):
+        folders = [top, *sorted(path for path in top.rglob("*") if path.is_dir())]
+        changed, kind = rng.choice(folders), rng.randrange(6)
+        files = sorted(changed.glob("*.jpg"))
+        if kind < 2:
+            (changed / f"new {step}.jpg").write_bytes(b"n")
+        elif kind < 4 and files:
+            rng.choice(files).unlink()
+        elif kind < 5 and files:
+            (changed / "written.jpg").write_bytes(b"w" * (step + 5))
+        elif changed != top:
+            shutil.rmtree(changed)
+            changed = changed.parent
+        else:
+            (changed / f"folder {step}").mkdir()
+        there = walk(top)
+        found = relisted(known, [str(changed)])
+        same_folders = {str(path) for path in top.rglob("*") if path.is_dir()} | {str(top)} == set(known.listed)
+        assert (found is not None) == same_folders
+        if found is not None:
+            assert {one.path: one for one in found.pictures} == {one.path: one for one in there.pictures}
+            assert found.missing == there.missing
+            assert len(found.pictures) == len(there.pictures)
+        known = there
+
+
+def test_links_and_collections_are_walked_whole(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    assert relisted(walk(tmp_path / "photos"), [str(tmp_path / "unknown")]) is None
+    (tmp_path / "photos" / "link").symlink_to(tmp_path / "elsewhere")
+    assert relisted(walk(tmp_path / "photos"), [str(tmp_path / "photos")]) is None
+    assert relisted(Source(str(tmp_path), collection="csv"), []) is None

@@ -115,6 +115,27 @@ def test_new_changed_moved_and_deleted_pictures_are_taken_in(watched: Watched, p
     assert watched.said.lines == []
 
 
+def test_a_change_in_one_folder_asks_for_no_walk_through_all(
+    watched: Watched, picture: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture("a/1.png", 1), picture("b/2.png", 2)
+    watched.start()
+    monkeypatch.setattr(watching, "SELDOM", (LIMIT, 1))
+    watched.until(lambda items: set(items) == {"a/1.png", "b/2.png"})
+    walks: list[object] = []
+    whole = watching.again
+    monkeypatch.setattr(watching, "again", lambda source: walks.append(source) or whole(source))
+    picture("a/3.png", 3)
+    watched.until(lambda items: "a/3.png" in items)
+    picture("a/1.png", 4)
+    (watched.photos / "b/2.png").rename(watched.photos / "a/moved.png")
+    watched.until(lambda items: set(items) == {"a/1.png", "a/3.png", "a/moved.png"})
+    assert not walks
+    picture("c/new/5.png", 5)
+    watched.until(lambda items: "c/new/5.png" in items)
+    assert walks, "a new folder may hold anything"
+
+
 def test_a_folder_that_was_seen_to_be_deleted_leaves_the_index(watched: Watched, picture: Write) -> None:
     picture("a/1.png", 1), picture("a/b/2.png", 2), picture("3.png", 3)
     watched.start()

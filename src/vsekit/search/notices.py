@@ -28,6 +28,7 @@ class Notices:
         say: told, once, why the system can't watch.
 
     deleted: what was seen to be deleted or moved away; whoever looks empties it. A drive that is taken away deletes nothing.
+    changed: all that was told of, those too. vague: whether something else may have changed. `forget` empties both.
     """
 
     def __init__(
@@ -40,6 +41,8 @@ class Notices:
         self.folders, self.files, self.say = list(folders), list(files), say
         self.ignored = None if ignored is None else os.path.join(os.path.abspath(ignored), "")
         self.deleted: set[str] = set()
+        self.changed: set[str] = set()
+        self.vague = False
         self.watches = True
         self._changes: Iterator[set[tuple[Change, str]]] | None = None
         self._places: list[object] = []
@@ -49,6 +52,7 @@ class Notices:
         """Whether something changed; waits for it, half a second at most."""
         if self._identities() != self._places:  # a file was written, or a drive mounted
             self._start()
+            self.vague = True
             return True
         if self._changes is None:
             time.sleep(WAIT / 1e3)
@@ -57,9 +61,16 @@ class Notices:
             found = {(change, path) for change, path in next(self._changes) if self._matters(path)}
         except (OSError, RuntimeError) as error:
             self._stop(error)
+            self.vague = True
             return True
         self.deleted |= {path.replace(os.sep, "/") for change, path in found if change.name == "deleted"}
+        self.changed |= {path.replace(os.sep, "/") for _, path in found}
         return bool(found)
+
+    def forget(self) -> None:
+        """What changed was looked at."""
+        self.changed.clear()
+        self.vague = False
 
     def close(self) -> None:
         if self._changes is not None:

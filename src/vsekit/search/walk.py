@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,6 +60,7 @@ class Source:
     moving: pictures that are being written or moved just now; what the index knows of them is left alone.
     deleted: pictures that somebody was seen to delete, even where their whole folder went with them.
     notes: what of a collection was set aside, for people.
+    listed: the folders that were walked, each with those in it. linked: whether links led to some of them.
     """
 
     root: str
@@ -72,6 +73,8 @@ class Source:
     moving: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
     notes: list[str] = field(default_factory=list)
+    listed: dict[str, frozenset[str]] = field(default_factory=dict, repr=False)
+    linked: bool = False
 
     def holds(self, path: str, collection: Value | None) -> bool:
         """Whether an item of the index came from here, so that it must go when it is here no more."""
@@ -108,28 +111,59 @@ def walk(root: Path | str) -> Source:
             if (status.st_dev, status.st_ino) in visited:
                 continue
             visited.add((status.st_dev, status.st_ino))
-            with os.scandir(folder) as listing:
-                entries = sorted((entry for entry in listing if not entry.name.startswith(".")), key=lambda e: e.name)
+            folders, led = _list(source, folder)
         except OSError as error:
             source.unreadable[folder] = error.strerror or str(error)
             continue
-        below = os.path.relpath(folder, os.path.dirname(top)).replace(os.sep, "/")
-        folders: list[str] = []
-        for entry in entries:
-            try:
-                if entry.is_dir():
-                    (links if entry.is_symlink() else folders).append(entry.path)
-                elif os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
-                    entry.path.encode()
-                    status = entry.stat()
-                    if stat.S_ISREG(status.st_mode):
-                        source.pictures.append(Seen(_slashed(entry.path), status.st_size, status.st_mtime_ns, below))
-            except OSError as error:  # gone since, or a link to nowhere
-                source.missing[_slashed(entry.path)] = error.strerror or str(error)
-            except UnicodeEncodeError:
-                source.missing[entry.path.encode(errors="replace").decode()] = "its name is not UTF-8"
+        links += led
         waiting += reversed(folders)
     return source
+
+
+def _list(source: Source, folder: str) -> tuple[list[str], list[str]]:
+    """Adds what lies in a folder to `source`, and gives the folders in it: its own, and those that links lead to."""
+    with os.scandir(folder) as listing:
+        entries = sorted((entry for entry in listing if not entry.name.startswith(".")), key=lambda e: e.name)
+    below = os.path.relpath(folder, os.path.dirname(source.root)).replace(os.sep, "/")
+    folders: list[str] = []
+    links: list[str] = []
+    for entry in entries:
+        try:
+            if entry.is_dir():
+                (links if entry.is_symlink() else folders).append(entry.path)
+            elif os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
+                entry.path.encode()
+                status = entry.stat()
+                if stat.S_ISREG(status.st_mode):
+                    source.pictures.append(Seen(_slashed(entry.path), status.st_size, status.st_mtime_ns, below))
+        except OSError as error:  # gone since, or a link to nowhere
+            source.missing[_slashed(entry.path)] = error.strerror or str(error)
+        except UnicodeEncodeError:
+            source.missing[entry.path.encode(errors="replace").decode()] = "its name is not UTF-8"
+    source.listed[_slashed(folder)] = frozenset(map(_slashed, folders))
+    source.linked |= bool(links)
+    return folders, links
+
+
+def relisted(source: Source, folders: Iterable[str]) -> Source | None:
+    """A folder that was walked, as it is now where only what lies in `folders` changed: these are listed anew, all else is as it
+    was. None where a whole walk must tell: a folder came or went, is not known or can't be read, or links lead to some."""
+    folders = set(folders)
+    if source.collection is not None or source.linked or not folders <= source.listed.keys():
+        return None
+    if not folders:
+        return source
+    kept = [picture for picture in source.pictures if picture.path.rpartition("/")[0] not in folders]
+    missing = {path: why for path, why in source.missing.items() if path.rpartition("/")[0] not in folders}
+    now = replace(source, pictures=kept, missing=missing, listed=dict(source.listed))
+    try:
+        for folder in sorted(folders):
+            _list(now, folder)
+    except OSError:
+        return None
+    if now.linked or any(now.listed[folder] != source.listed[folder] for folder in folders):
+        return None
+    return now
 
 
 def away(path: str) -> tuple[str, str] | None:

@@ -2,7 +2,8 @@
 
     notice ──► look ──► look again, until nothing moves ──► index what is steady ──► wait
 
-A look lists what is there, as `vse index` does, so all its rules hold here: a moved picture is recognised by its bytes, a
+A look lists what is there, as `vse index` does: everything at first and now and then, else only the folders of what notices
+name. So all its rules hold here: a moved picture is recognised by its bytes, a
 drive that is gone is no deletion. Only what two looks, `STILL_SECONDS` apart, saw alike is taken: a picture that is being
 written, or a folder in the middle of its move, waits. Where a whole folder went, but was *seen* to be deleted, its pictures
 leave the index. Between two runs the index is closed, so that others may write to it; who does so is waited for.
@@ -26,7 +27,7 @@ from vsekit.search.filters import Has
 from vsekit.search.indexing import index
 from vsekit.search.notices import Notices
 from vsekit.search.stores.base import Store, UnreachableError, WritingError
-from vsekit.search.walk import Seen, Source, again, source_of
+from vsekit.search.walk import Seen, Source, again, relisted, source_of
 
 STILL_SECONDS = 1.0
 #: Without a notice: seconds between two looks, at least, and as many times as long as a look takes.
@@ -49,6 +50,8 @@ class Followed:
         self.now: Source | None = None
         self.taken: dict[str, Seen] | None = None
         self._before: dict[str, Seen] | None = None
+        self._last: Source | None = None  # what the look before saw, once two have looked at everything
+        self._moving: frozenset[str] = frozenset()
         self._trouble = ""
 
     @property
@@ -63,11 +66,12 @@ class Followed:
         still = {path: seen for path, seen in self.taken.items() if path not in self.now.moving}
         return still != _by_path(self.now)
 
-    def look(self, deleted: set[str]) -> None:
-        """deleted: see `Notices`."""
+    def look(self, deleted: set[str], changed: set[str] | None = None) -> None:
+        """deleted: see `Notices`. changed: all that changed since the last look, where that is known."""
         before, self._before, self.now = self._before, None, None
+        last, self._last = self._last, None
         try:
-            now = again(self.source)
+            now = self._partly(last, changed) or again(self.source)
         except (UserError, OSError) as error:
             if str(error) != self._trouble:
                 self._say(f"{error}\n  What the index holds of it is kept.")
@@ -76,7 +80,12 @@ class Followed:
         self._trouble, self._before = "", _by_path(now)
         if before is None:
             return
-        moving = {path for path in {*before, *self._before} if before.get(path) != self._before.get(path)}
+        moving = {
+            path
+            for path in {*before, *self._before}
+            if (old := before.get(path)) is not (new := self._before.get(path)) and old != new
+        }
+        self._last, self._moving = now, frozenset(moving)
         gone = [path for path in self.taken or () if path not in self._before and path not in moving]
         self.now = replace(
             now,
@@ -84,6 +93,13 @@ class Followed:
             moving=frozenset(moving),
             deleted=frozenset(path for path in gone if _within(path, deleted)),
         )
+
+    def _partly(self, last: Source | None, changed: set[str] | None) -> Source | None:
+        """The folders of what changed, and of what moved at the last look, listed anew; None where all must be."""
+        if last is None or changed is None:
+            return None
+        here = {path for path in changed if path.startswith(f"{last.root}/")}
+        return relisted(last, {path.rpartition("/")[0] for path in {*here, *self._moving}})
 
     def take(self) -> None:
         """The index has taken what is there now."""
@@ -131,22 +147,27 @@ def watch(
     followed = [Followed(source, progress.say) for source in sources]
     options: dict[str, Any] = {"rebuild": rebuild, "forget": forget, "export": export, "dtype": dtype}
     notices = _notices(followed, place, progress)
-    looked = due = 0.0
+    looked = due = all_due = 0.0  # the last look, the next one, the next one at everything
     trouble = ""
     try:
         while not stop.is_set():
             if added := more():
                 followed += [Followed(source, progress.say) for source in added]
                 notices.close()
-                notices, due = _notices(followed, place, progress), 0.0
+                notices, due, all_due = _notices(followed, place, progress), 0.0, 0.0
             if notices.any():
                 due = min(due, looked + STILL_SECONDS)
             if time.monotonic() < due:
                 continue
             looked = time.monotonic()
+            whole = looked >= all_due or notices.vague
             for one in followed:
-                one.look(notices.deleted)
+                one.look(notices.deleted, None if whole else notices.changed)
+            notices.forget()
             cost = time.monotonic() - looked
+            if whole:
+                least, times = SELDOM if notices.watches else OFTEN
+                all_due = looked + cost + max(least, times * cost)
             if any(one.news for one in followed):
                 try:
                     report = index(model, [one.now for one in followed if one.now], place, **options, progress=progress)
@@ -162,8 +183,7 @@ def watch(
             moves = any(one.moves for one in followed)
             if not moves:
                 notices.deleted.clear()
-            least, times = (STILL_SECONDS, 1) if moves else SELDOM if notices.watches else OFTEN
-            due = time.monotonic() + max(least, times * cost)
+            due = time.monotonic() + max(STILL_SECONDS, cost) if moves else max(all_due, time.monotonic())
     finally:
         notices.close()
 
