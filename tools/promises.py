@@ -59,6 +59,11 @@ PROMISES = [
             "search/stores/test_milvus_bulk.py::"
             "test_a_writer_killed_in_a_bulk_insert_leaves_the_state_before_and_the_next_one_clears_up",
         ),
+        (
+            "Ctrl-C ends a command whose work is on Ray, and every process that it started; typed again, it goes on and ends "
+            "with the files of one process.",
+            "bulk/test_ctrl_c.py::test_ctrl_c_ends_a_command_on_ray_and_the_same_command_goes_on",
+        ),
     ),
     *_of(
         "No wrong answer",
