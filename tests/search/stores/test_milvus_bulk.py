@@ -110,8 +110,9 @@ def test_a_folder_that_can_t_be_used_is_a_mistake_with_a_remedy_and_nothing_is_w
     place_of: Place, tmp_path: Path
 ) -> None:
     place, reference = place_of("milvus"), Reference()
+    (tmp_path / "file").touch()
     for folder, said in (
-        (f"{tmp_path}/nowhere", "can't write to"),
+        (f"{tmp_path}/file", "can't write to"),
         ("memory://elsewhere", "Milvus did not take the files"),  # which this process has, and no server
     ):
         with open_store(f"{place}?bulk={folder}", create=DIM) as store:

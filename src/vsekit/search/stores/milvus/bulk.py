@@ -126,7 +126,7 @@ def _write(folder: str, name: str, rows: Sequence[dict[str, Any]]) -> str:
             parquet.write_table(pyarrow.table(columns), file)
     except (OSError, ImportError) as error:
         raise UserError(
-            f"can't write to {folder}: {error}", field="?bulk=", remedy="Name a folder that is there."
+            f"can't write to {folder}: {error}", field="?bulk=", remedy="Name a folder that can be written."
         ) from None
     return address
 
