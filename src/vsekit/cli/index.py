@@ -172,7 +172,8 @@ def _print(report: Report, place: str) -> None:
     captions = f" and {report.captions} captions" if report.captions else ""
     typer.echo(f"{place} holds {report.pictures} pictures{captions}, after {report.seconds:.1f} s.")
     if report.pictures:
-        typer.echo(f'Now search: vse search {shlex.quote(place)} "a dog on a beach"')
+        name = shlex.quote(place)
+        typer.echo(f'Now search: vse search {name} "what you look for", or vse serve {name} --open')
 
 
 def _done(report: Report) -> str:
