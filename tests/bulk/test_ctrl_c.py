@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,8 @@ from vsekit.cli import main
 main()
 """
 LIMIT = 600.0
+#: Seconds in which Ray's workers notice that their command has ended.
+PATIENCE = 60.0
 
 
 class Typed:
@@ -63,7 +66,10 @@ class Typed:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-        assert not _left_of(process.pid)
+        until = time.monotonic() + PATIENCE
+        while (left := _left_of(process.pid)) and time.monotonic() < until:
+            time.sleep(0.2)
+        assert not left
         return process.returncode, said
 
     @property
