@@ -21,6 +21,7 @@ NAMES = (
     *(
         "training",
         "processes",
+        "bulk",
         "chunks",
         "threads",
         "gru",
