@@ -59,10 +59,18 @@ class MineSettings(Settings):
 
 
 class AugmentSettings(Settings):
-    """Size augmentation (VSE∞): regions dropped, and words masked, replaced or deleted, each with this probability."""
+    """What training sees otherwise than it is.
+
+    regions, words: size augmentation (VSE∞): regions dropped, and words masked, replaced or deleted, each with this
+        probability.
+    flip, crop: of the maps that the tail of an image encoder reads (`cut`): mirrored by chance, and a part of them, whose
+        side is at least this share of theirs; see `MapViews`.
+    """
 
     regions: float = Field(default=0.0, ge=0, lt=1)
     words: float = Field(default=0.0, ge=0, lt=1)
+    flip: bool = False
+    crop: float = Field(default=1.0, gt=0, le=1)
 
 
 def _listed(value: Any) -> Any:

