@@ -26,6 +26,7 @@ from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError, nearest
 from vsekit.files import fingerprint, write_tensors
 from vsekit.models import STARTER, adapters, checksums
+from vsekit.models.bits import Bits, packed, unpacked
 from vsekit.models.querybank import Querybank, remove_querybank
 from vsekit.models.settings import ModelSettings
 from vsekit.models.tower import Tower
@@ -143,9 +144,9 @@ class VSE(nn.Module):
         weights = {k: v for k, v in self.state_dict().items() if not k.startswith(skip)}
         return weights | {f"{side}.encoder.{k}": v for side, new in replaced.items() for k, v in new.items()}
 
-    def save(self, folder: Path, *, half: bool = False) -> None:
+    def save(self, folder: Path, *, bits: Bits = 32) -> None:
         """Writes the folder; an existing model there is replaced file by file, the weights and their checksum last.
-        half: as 16-bit floats."""
+        bits: of a weight, see `models.bits`."""
         folder.mkdir(parents=True, exist_ok=True)
         checksums.forget_all(folder)
         self.tokenizer.save(folder)
@@ -162,15 +163,12 @@ class VSE(nn.Module):
             sums_of(folder, _tokenizer_files(folder)),
         )
         remove_querybank(folder)
-        self.save_weights(folder, half=half)
+        self.save_weights(folder, bits=bits)
         if self.querybank is not None:
             self.querybank.save(folder)
 
-    def save_weights(self, folder: Path, *, half: bool = False) -> None:
-        weights = self.kept_weights()
-        if half:
-            weights = {k: v.half() if v.is_floating_point() else v for k, v in weights.items()}
-        write_tensors(folder / WEIGHTS, weights)
+    def save_weights(self, folder: Path, *, bits: Bits = 32) -> None:
+        write_tensors(folder / WEIGHTS, packed(self.kept_weights(), bits))
         checksums.remember(folder, WEIGHTS)
 
     def fingerprint(self) -> str:
@@ -286,9 +284,9 @@ def _weights(folder: Path) -> dict[str, Tensor]:
     """UserError where the file holds none."""
     try:
         weights: dict[str, Tensor] = load_file(folder / WEIGHTS)
-    except (ValueError, KeyError, SafetensorError) as error:
+        return unpacked(weights)
+    except (ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise UserError(f"no weights can be read: {error}", file=folder / WEIGHTS, remedy=REPAIR) from None
-    return weights
 
 
 def module_at(model: nn.Module, path: str) -> list[nn.Module]:
