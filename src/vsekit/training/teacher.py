@@ -90,15 +90,25 @@ def _vectors(run: Path, pairs: Pairs, progress: Progress) -> tuple[np.ndarray, n
         )
     if pairs.features is None and model.feature_source is not None:
         model.read_pictures()
-    folder = cache_folder() / "teachers" / _name(model, pairs)
-    files = folder / "images.npy", folder / "captions.npy"
+    files = _files(model, pairs)
     if not all(file.is_file() for file in files):
         progress.say(f"The teacher {run} reads the training set.")
         images, captions = embedded(model, pairs, tokens=read_texts(model, pairs, progress), progress=progress)
-        write_npy(files[0], model.similarity.prepare_images(images).half().numpy())
-        write_npy(files[1], model.similarity.prepare_captions(captions).half().numpy())
+        keep_vectors(model, pairs, images, captions)
     images, captions = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files)
     return images, captions
+
+
+def keep_vectors(model: VSE, pairs: Pairs, images: Tensor, captions: Tensor) -> None:
+    """Puts a teacher's embeddings of the training set into the cache, where they were computed elsewhere."""
+    files = _files(model, pairs)
+    write_npy(files[0], model.similarity.prepare_images(images).half().numpy())
+    write_npy(files[1], model.similarity.prepare_captions(captions).half().numpy())
+
+
+def _files(model: VSE, pairs: Pairs) -> tuple[Path, Path]:
+    folder = cache_folder() / "teachers" / _name(model, pairs)
+    return folder / "images.npy", folder / "captions.npy"
 
 
 def read_texts(model: VSE, pairs: Pairs, progress: Progress) -> Ragged | TextStates:
