@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.killing import killed_at
 
+from vsekit.evaluation.config import CONFIG, read_config, write_config
+
 PROGRAM = "import torch; torch.set_num_threads(1); from vsekit.cli import main; main()"
 
 
@@ -61,3 +63,22 @@ def test_resuming_with_other_settings_is_refused_by_name(collection: Path, recip
     result = subprocess.run(again, capture_output=True, text=True)
     assert result.returncode == 2
     assert "stages.first.optimiser.lr" in result.stderr
+
+
+def test_a_run_made_before_a_setting_existed_goes_on_with_its_default(
+    collection: Path, recipe: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    subprocess.run(command(recipe, collection, out), check=True)
+    config = read_config(out / CONFIG)
+    for stage in config["stages"].values():
+        del stage["augment"]["crop"], stage["average"]
+    config["stages"]["first"]["average"] = 0.9
+    write_config(out / CONFIG, config)
+    before = outcome(out)
+    subprocess.run(command(recipe, collection, out, "--resume"), check=True)
+    assert outcome(out) == before
+    cropped = command(recipe, collection, out, "--resume", "--set", "stages.first.augment.crop=0.5")
+    again = subprocess.run(cropped, capture_output=True, text=True)
+    assert again.returncode == 2
+    assert "stages.first.augment.crop = 1.0, not 0.5" in again.stderr

@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from pydantic import ValidationError
+
 from vsekit import system
 from vsekit.data.clean import SKIPPED
 from vsekit.errors import UserError
@@ -100,7 +102,8 @@ class RunFolder:
     @staticmethod
     def _same(old: dict[str, Any], new: dict[str, Any], config: Path) -> None:
         was, now = (
-            {k: v for k, v in flat(side).items() if not k.startswith("source")} for side in (old, _as_json(new))
+            {k: v for k, v in flat(side).items() if not k.startswith("source")}
+            for side in (_with_defaults(old, new), _as_json(new))
         )
         changed = sorted(k for k in was.keys() | now.keys() if was.get(k) != now.get(k))
         if changed:
@@ -111,6 +114,17 @@ class RunFolder:
                 file=config,
                 remedy="Resume with the settings of config.yaml, or start anew in another folder.",
             )
+
+
+def _with_defaults(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """A run's settings with the defaults of those that did not exist yet when it was made: they are what it did."""
+    if flat(old).keys() == flat(_as_json(new)).keys():
+        return old
+    try:
+        settings = RunSettings.model_validate({k: v for k, v in old.items() if k in RunSettings.model_fields})
+    except ValidationError:  # what this version has no more is a difference, and is told as one
+        return old
+    return old | settings.model_dump(mode="json")
 
 
 def finished(run: Path) -> dict[str, Any] | None:
