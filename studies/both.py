@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,31 +79,11 @@ def with_features(parts: dict[str, Pairs], settings: RunSettings, view: ViewSett
     return replace(whole, pictures=pictures, features=np.concatenate(arrays), feature_source=source)
 
 
-def both(
-    flickr8k: Path,
-    coco: Path,
-    settings: RunSettings,
-    progress: Progress,
-    without: Collection[int] = (),
-    longest: int | None = None,
-) -> Pairs:
-    """The training and validation splits of both, without training pictures that are validation pictures too.
-
-    Where there is no time for all:
-        without: numbers of `blocks` of COCO's pictures to leave out.
-        longest: leave out training captions of more tokens than this.
-    """
+def both(flickr8k: Path, coco: Path, settings: RunSettings, progress: Progress) -> Pairs:
+    """The training and validation splits of both, without training pictures that are validation pictures too."""
     leaks = set(json.loads(DUPLICATES.read_text(encoding="utf-8"))["left_out"])
-    parts = collections(flickr8k, coco)
-    some = [i for n, block in enumerate(blocks(parts["coco"])) if n not in without for i in block]
-    parts["coco"] = parts["coco"].take(some)
-    pairs = with_features(parts, settings, settings.data.eval_view, progress)
-    pairs = pairs.take(i for i, picture in enumerate(pairs.pictures) if picture.id not in leaks)
-    if longest is None:
-        return pairs
-    tokens = settings.model.text.encoder.make_tokenizer([])([caption.text for caption in pairs.captions])
-    short = [len(ids) <= longest or pairs.pictures[c.picture].split == "val" for c, ids in zip(pairs.captions, tokens)]
-    return replace(pairs, captions=[caption for caption, kept in zip(pairs.captions, short) if kept])
+    pairs = with_features(collections(flickr8k, coco), settings, settings.data.eval_view, progress)
+    return pairs.take(i for i, picture in enumerate(pairs.pictures) if picture.id not in leaks)
 
 
 def pooled(pairs: Pairs, settings: RunSettings) -> Pairs:

@@ -1,4 +1,4 @@
-"""Makes the starter model that comes with vsekit, on Flickr8k and COCO: trains, measures, keeps it at half precision with a card.
+"""Makes the starter model that comes with vsekit, on Flickr8k and COCO: trains, measures, keeps it in 8 bits with a card.
 
     python -m studies.both --flickr8k DIR --coco DIR
     python -m studies.starter --flickr8k DIR --coco DIR [--only NAME …] [--keep NAME]
@@ -18,7 +18,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 
 from studies.both import both, of, pooled
@@ -38,13 +37,13 @@ from vsekit.seals import write_sealed
 from vsekit.search.calibration import calibrate_pairs
 from vsekit.training.loop import train
 from vsekit.training.settings import RunSettings
-from vsekit.training.teacher import read_texts
+from vsekit.training.teacher import keep_vectors, read_texts
 
 HERE = Path(__file__).parent
 OUT = HERE.parent / "src" / "vsekit" / "models" / "starter"
 RESULTS = HERE / "results" / "both"
 COLLECTIONS = ("flickr8k", "coco")
-TEACHERS = ("minilm", "bow")
+TEACHERS = ("words", "bow")
 TAUGHT = {
     False: "from the captions",
     True: "from the captions, and from the scores of teachers trained on the same photographs (`distillation`)",
@@ -61,12 +60,12 @@ NOTE = """
   Whether a model trained on them may serve your purpose is for you to decide.
 - **How it reads words**: with MiniLM, which has read much more than captions, and with a learned vector of each of the 5,000
   most frequent words of the captions beside it (`text.words`).
-- **How it learned**: {taught}. The last blocks of both image encoders learned too, and come with it; all before them
-  is as the pip packages bring it.
+- **How it learned**: {taught}. The last half of both image encoders learned too and comes with it, but for
+  depthwise filters; all before it is as the pip packages bring it.
 - **Encoders**: EfficientNet-lite0 and lite2 (ImageNet; Apache-2.0) and MiniLM (MIT), read from their pip packages. MiniLM
   was trained on pairs of sentences, captions of COCO and Flickr30K among them, and Flickr30K contains Flickr8k's pictures: the
   figures lean to the good side.
-- **Made by** `python -m studies.starter`; the figures are those of `--measure`, on the model as it is here, at half precision.
+- **Made by** `python -m studies.starter`; the figures are those of `--measure`, on the model as it is here, in 8 bits.
 
 | validation pictures | i→t R@1 | R@5 | R@10 | t→i R@1 | R@5 | R@10 | rsum |
 |---|---|---|---|---|---|---|---|
@@ -85,7 +84,8 @@ def settings_of(run: dict[str, Any], folder: Path, teachers: Sequence[str]) -> R
     settings = merged(recipes.find(f"flickr8k:{run['row']}").settings, run["change"])
     stage = settings["stages"]["heads"]
     if "distillation" in str(stage["loss"]):
-        stage["teacher"] = [str(cut_folder(folder / teacher)) for teacher in teachers]
+        runs = [folder / teacher for teacher in teachers]
+        stage["teacher"] = [str(cut_folder(run) if "cut" in str(settings["model"]["image"]) else run) for run in runs]
     if "start" in run:
         stage["start"] = str(folder / run["start"])
     return RunSettings.model_validate(settings)
@@ -110,32 +110,15 @@ def cut_folder(run: Path) -> Path:
     return run.with_name(f"{run.name}-cut")
 
 
-def save_cut(run: Path, settings: RunSettings) -> None:
-    """A teacher as the same model with cut encoders, so that it reads the student's maps."""
+def save_cut(run: Path, settings: RunSettings, views: Views) -> None:
+    """A teacher as the same model with cut encoders, so that it reads the student's maps; and its vectors, which it has
+    from features sooner than from maps."""
     model = load_model(run)
     image = model.settings.image.model_copy(update={"encoder": settings.model.image.encoder})
     cut = VSE(model.settings.model_copy(update={"image": image}), model.tokenizer, model.view)
     take_weights(cut, model)
     cut.save(cut_folder(run))
-
-
-def save_narrow(model: Path, hidden: int, out: Path) -> None:
-    """A model whose image head keeps the hidden units that matter most, by E[relu(z)²] · ‖w₂‖² with z ~ N(β, γ²)."""
-    wide = load_model(model)
-    head, norm = wide.image.head, wide.image.head.norm
-    beta, gamma = norm.bias.detach(), norm.weight.detach().abs().clamp(min=1e-6)
-    normal, ratio = torch.distributions.Normal(0.0, 1.0), beta / gamma
-    power = (beta**2 + gamma**2) * normal.cdf(ratio) + beta * gamma * normal.log_prob(ratio).exp()
-    kept = (power * head.fc2.weight.detach().square().sum(0)).topk(hidden).indices.sort().values
-    image = wide.settings.image
-    narrow = image.model_copy(update={"head": image.head.model_copy(update={"hidden": hidden})})
-    model_ = VSE(wide.settings.model_copy(update={"image": narrow}), wide.tokenizer, wide.view)
-    weights = wide.state_dict()
-    for name in ("fc1.weight", "fc1.bias", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var"):
-        weights[f"image.head.{name}"] = weights[f"image.head.{name}"][kept]
-    weights["image.head.fc2.weight"] = weights["image.head.fc2.weight"][:, kept]
-    model_.load_state_dict(weights)
-    model_.save(out)
+    keep_vectors(load_model(cut_folder(run)), views.maps.split("train"), *read(model, views.features.split("train")))
 
 
 def read(model: VSE, pairs: Pairs) -> tuple[Any, Any]:
@@ -165,8 +148,8 @@ def report(name: str, models: list[Path], views: Views) -> dict[str, Metrics]:
 
 
 def keep(run: Path, out: Path, views: Views, taught: str) -> None:
-    """The student as the starter: half precision, calibration on both validation splits, card."""
-    load_model(run).save(out, half=True)
+    """The student as the starter: in 8 bits, calibration on both validation splits, card."""
+    load_model(run).save(out, bits=8)
     model = load_model(out)
     val = views.of(model.settings).split("val")
     images, captions = read(model, val)
@@ -195,40 +178,28 @@ def main() -> None:
     parser.add_argument("--keep", metavar="NAME", help="train none, and keep this run that is there as the starter")
     parser.add_argument("--measure", type=Path, metavar="MODEL", help="measure this model, and train none")
     parser.add_argument("--as", dest="name", default="measured", help="the name of its results")
-    parser.add_argument(
-        "--without",
-        type=int,
-        nargs="+",
-        default=(),
-        metavar="N",
-        help="leave out these blocks of COCO (0 … 7), to save time",
-    )
-    parser.add_argument(
-        "--second", type=Path, metavar="MODEL", help="the second starter, for the runs that go on from it"
-    )
-    parser.add_argument("--longest", type=int, metavar="N", help="leave out training captions of more tokens than this")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     keep_freed_memory()
     study, teachers = runs(), [options.runs / name for name in TEACHERS]
     settings = {name: settings_of(run, options.runs, TEACHERS) for name, run in study.items()}
     progress = Progress()
-    maps = both(options.flickr8k, options.coco, settings["student"], progress, options.without, options.longest)
+    maps = both(options.flickr8k, options.coco, settings["student"], progress)
     views = Views(maps, settings["student"])
     if options.measure:
         report(options.name, [options.measure], views)
         return
-    if options.second:
-        save_narrow(options.second, settings["tuned"].model.image.head.hidden, options.runs / "second")
     for name in [] if options.keep else options.only or study:
-        if settings[name].stages["heads"].teacher:
-            for teacher in teachers:
-                save_cut(teacher, settings[name])
-            report("teachers", teachers, views)
         pairs = views.of(settings[name].model)
+        if settings[name].stages["heads"].teacher:
+            report("teachers", teachers, views)
+            for teacher in teachers if pairs is views.maps else ():
+                save_cut(teacher, settings[name], views)
         run = {"resume": True, "precision": PRECISION, "checkpoint_seconds": 120, "progress": progress}
         train(settings[name], pairs, options.runs / name, **run)
         report(name, [options.runs / name], views)
+        if pairs is views.maps:
+            report("together", [options.runs / name, *teachers], views)
     if options.keep:
         keep(
             options.runs / options.keep,

@@ -58,19 +58,19 @@ def settings(name: str):
 
 
 def test_only_a_distilling_run_has_teachers_and_they_read_what_it_reads():
-    for name in starter.runs():
-        taught = settings(name).stages["heads"].teacher
-        assert taught == ((Path("a/minilm-cut"), Path("a/bow-cut")) if name == "student" else None)
+    taught = {name: settings(name).stages["heads"].teacher for name in starter.runs()}
+    maps, features = (Path("a/words-cut"), Path("a/bow-cut")), (Path("a/words"), Path("a/bow"))
+    assert taught == {"words": None, "bow": None, "taught": features, "student": maps}
 
 
 def test_what_distillation_adds_is_seen_beside_a_run_that_differs_in_nothing_else():
-    student, tuned = (settings(name).model_dump(mode="json") for name in ("student", "tuned"))
-    for stage in (student["stages"]["heads"], tuned["stages"]["heads"]):
+    taught, words = (settings(name).model_dump(mode="json") for name in ("taught", "words"))
+    for stage in (taught["stages"]["heads"], words["stages"]["heads"]):
         del stage["loss"], stage["teacher"]
-    assert student == tuned
+    assert taught == words
 
 
-@pytest.mark.parametrize("name", ["words", "tuned", "student", "clean"])
+@pytest.mark.parametrize("name", ["words", "taught", "student"])
 def test_the_starter_indexes_at_the_cost_of_flickr8ks(name):
     model, before = settings(name).model, recipes.load_settings("flickr8k:starter").model
     whole = both.without_cut(model.image.encoder.model_dump(mode="json"))
