@@ -108,8 +108,10 @@ class Exported:
             raise UserError(
                 f"a sentence must be a string, not {type(wrong).__name__}", remedy="Decode bytes to str first."
             )
-        found = np.zeros((len(texts), self.dim), np.float32)
         sentences = self.sentences(texts)
+        if len(sentences) == 1:  # most queries
+            return self.text_session.run(None, _padded(sentences, "ids", np.int64))[0]
+        found = np.zeros((len(texts), self.dim), np.float32)
         order = np.argsort([len(ids) for ids in sentences], kind="stable")
         for start in range(0, len(order), batch_size):
             chosen = order[start : start + batch_size]

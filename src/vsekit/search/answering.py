@@ -41,7 +41,8 @@ def answered(searcher: Searcher, read: Read, found: Found, count: int, searched:
     if read.spoken:
         found = _with_words(store, read, found, sure=bool(best) and best[0] in ("strong", "likely"))
     shown = slice(ask.offset, ask.offset + ask.top)
-    items, scores = store.items(found.ids[shown]), found.scores[shown]
+    items = store.items(found.ids[shown]) if found.items is None else found.items[shown]
+    scores = found.scores[shown]
     judged = calibration.judge(read.vector, scores, count, asked, ask.kind)
     hits = [Hit(*columns) for columns in zip(items, scores.tolist(), *judged)]
     led: Collection[str] = found.ids if read.exact else read.spoken.leading if read.spoken else ()

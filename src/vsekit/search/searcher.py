@@ -236,7 +236,7 @@ class Searcher:
             vectors = np.stack([read.vector for read in reads])
             founds = self.store.search(vectors, reads[0].wanted, kind=kind, filter=filter)
             searched = _milliseconds(start)
-            count = self.store.count(kind, filter)
+            count = self._count(founds[0], kind, filter)
         except Exception as error:
             return [error] if len(reads) == 1 else [self._found([read])[0] for read in reads]
         answers: list[Answer | Exception] = []
@@ -254,8 +254,11 @@ class Searcher:
             read = replace(read, spoken=self._spoken(read.ask))
             kind, filter = read.ask.kind, read.passing
             (found,) = self.store.search(read.vector[None], read.wanted, kind=kind, filter=filter)
-            count = self.store.count(kind, filter)
+            count = self._count(found, kind, filter)
         return answered(self, read, found, count, searched)
+
+    def _count(self, found: Found, kind: Kind, filter: Filter | None) -> int:
+        return self.store.count(kind, filter) if found.among is None else found.among
 
 
 def _milliseconds(start: float) -> float:

@@ -116,6 +116,16 @@ def test_batches_of_queries_answer_as_single_ones(store: Store) -> None:
         assert found.scores.tolist() == alone.scores.tolist()
 
 
+def test_what_a_store_adds_to_what_it_found_is_what_it_would_say_itself(store: Store) -> None:
+    store.write([picture(i, year=2000 + i % 7) for i in range(300)], vectors(300))
+    store.write([picture(5)], vectors(1, seed=9), ["p0007"])
+    for filter in (None, parse("year >= 2003")):
+        for top in (3, 200):
+            (found,) = store.search(vectors(1, seed=3), top, kind="image", filter=filter)
+            assert found.items in (None, store.items(found.ids))
+            assert found.among in (None, store.count("image", filter))
+
+
 def test_the_last_of_an_id_counts_and_an_item_both_written_and_deleted_stays(store: Store) -> None:
     store.write([picture(1, n=1), picture(1, n=2)], vectors(2), ["p0001"])
     assert store.items(["p0001"]) == [picture(1, n=2)]

@@ -30,10 +30,13 @@ MADE_BEFORE = (
 
 
 class Found(NamedTuple):
-    """The best of a query, best first. Fewer than asked for where there are no more."""
+    """The best of a query, best first. Fewer than asked for where there are no more. What a store has at hand, it may add, which
+    saves asking for it: the items, and how many they were found among."""
 
     ids: list[str]
     scores: np.ndarray
+    items: Sequence[Item] | None = None
+    among: int | None = None
 
 
 class Checked(NamedTuple):

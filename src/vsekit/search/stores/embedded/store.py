@@ -33,7 +33,7 @@ from vsekit.search.stores.embedded.filter import condition
 from vsekit.search.stores.embedded.lock import WriterLock
 from vsekit.search.stores.embedded.nearest import View, candidates
 from vsekit.search.stores.embedded.views import Views
-from vsekit.search.stores.rows import KINDS, checked, from_doc, ranked, scores
+from vsekit.search.stores.rows import KINDS, checked, from_doc, scores
 
 Result = TypeVar("Result")
 
@@ -303,13 +303,14 @@ class EmbeddedStore(Browsing):
         def look(connection: sqlite3.Connection) -> list[Found]:
             view = self._views.get(connection, kind)
             rows = None if filter is None else self._passing_slots(connection, kind, filter)
+            among = view.living if rows is None else len(rows)
             answers = []
             for query, found in zip(queries, candidates(view, queries, top, rows, self.approximate_above)):
                 values = scores(query, view.vectors[found])
-                if len(found) > top:  # only those that may be among the best need their ids
+                if len(found) > top:  # only those that may be among the best need be read
                     inside = values >= np.partition(values, -top)[-top]
                     found, values = found[inside], values[inside]
-                answers.append(Found(*ranked(tables.ids(connection, kind, found), values, top)))
+                answers.append(Found(*tables.ranked_at(connection, kind, found, values, top), among))
             return answers
 
         return self._retrying(look)

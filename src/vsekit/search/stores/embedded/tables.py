@@ -6,17 +6,18 @@ import dataclasses
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from vsekit.search.items import Item, Value
+from vsekit.search.items import Item, Kind, Value
 from vsekit.search.stores.embedded import words
 from vsekit.search.stores.embedded.filter import stored
-from vsekit.search.stores.rows import clean_meta, marked, to_doc
+from vsekit.search.stores.rows import clean_meta, from_doc, marked, ranked, to_doc
 
 CHUNK = 500  # ids in one statement
+SHOWN = 100  # items that are read with their ids
 
 
 def rows(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[int, str, int, str]]:
@@ -117,14 +118,28 @@ def next_name(file: str, ending: str = "") -> str:
     return f"{kind}-{int(number) + 1}{ending or dot + old}"
 
 
-def ids(connection: sqlite3.Connection, kind: str, slots: np.ndarray) -> list[str]:
-    """Of the items in these slots."""
-    found: dict[int, str] = {}
+def ranked_at(
+    connection: sqlite3.Connection, kind: Kind, slots: np.ndarray, values: np.ndarray, top: int
+) -> tuple[list[str], np.ndarray, list[Item] | None]:
+    """The best `top` of the items in these slots, best first: ids, values, and where they are few the items themselves, most of
+    which will be shown."""
+    if top > SHOWN:
+        ids = [id for (id,) in _columns(connection, "id", kind, slots)]
+        return *ranked(ids, values, top), None
+    docs: dict[str, str] = dict(_columns(connection, "id, doc", kind, slots))
+    best, values = ranked(list(docs), values, top)
+    return best, values, [from_doc(id, kind, docs[id]) for id in best]
+
+
+def _columns(connection: sqlite3.Connection, names: str, kind: str, slots: np.ndarray) -> Iterator[tuple[Any, ...]]:
+    """Of the items in these slots, in their sequence."""
+    found: dict[int, tuple[Any, ...]] = {}
     for start in range(0, len(slots), CHUNK):
         part = slots[start : start + CHUNK].tolist()
-        sql = f"select slot, id from items where kind = ? and slot in ({', '.join('?' * len(part))})"
-        found.update(connection.execute(sql, (kind, *part)))
-    return [found[slot] for slot in slots.tolist()]
+        sql = f"select slot, {names} from items where kind = ? and slot in ({', '.join('?' * len(part))})"
+        for row in connection.execute(sql, (kind, *part)):
+            found[row[0]] = row[1:]
+    return (found[slot] for slot in slots.tolist())
 
 
 def _entries(meta: Mapping[str, Value]) -> Iterable[tuple[str, object]]:
