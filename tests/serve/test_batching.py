@@ -4,11 +4,14 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vsekit.serve import batching
 from vsekit.serve.batching import Batcher, Busy
 
 
@@ -119,6 +122,56 @@ def test_broken_work_is_an_error_and_not_a_wait(work: object, executor: ThreadPo
 
     with pytest.raises(RuntimeError):
         asyncio.run(ask())
+
+
+class Where:
+    """Doubles numbers, and notes by which thread. Each takes as long as `seconds` says, by a clock of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seconds, self.now = 0.0, 0.0
+        self.looped: list[tuple[list[int], bool]] = []
+        monkeypatch.setattr(batching, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+    def __call__(self, queries: list[int]) -> list[int | Exception]:
+        self.looped.append((queries, threading.current_thread() is threading.main_thread()))
+        self.now += self.seconds
+        return [KeyError(query) if query == 7 else 2 * query for query in queries]
+
+
+def test_a_quick_query_after_a_quick_one_is_worked_on_in_the_loop(
+    executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Where(monkeypatch)
+
+    async def ask() -> None:
+        batcher = Batcher(work, executor, quick=lambda query: query != 5)
+        for query in (1, 2, 5, 7, 3):
+            with suppress(KeyError):
+                assert await batcher(query) == 2 * query
+        work.seconds = 1.0
+        for query in (4, 4, 6):
+            assert await batcher(query) == 2 * query
+        work.seconds = 0.0
+        assert [await batcher(query) for query in (8, 9)] == [16, 18]
+
+    asyncio.run(ask())
+    # Handed over: the first, the one that is not quick, and each that follows one that took long.
+    assert [query for (query,), in_loop in work.looped if not in_loop] == [1, 5, 4, 6, 8]
+    assert [query for (query,), in_loop in work.looped if in_loop] == [2, 7, 3, 4, 9]
+
+
+def test_quick_queries_that_come_together_are_one_batch_in_the_executor(
+    executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Where(monkeypatch)
+
+    async def ask() -> list[int]:
+        batcher = Batcher(work, executor, quick=lambda query: True)
+        await batcher(0)
+        return await asyncio.gather(*map(batcher, (1, 2, 3)))
+
+    assert asyncio.run(ask()) == [2, 4, 6]
+    assert work.looped == [([0], False), ([1, 2, 3], False)]
 
 
 def test_a_closed_executor_is_an_error_and_not_a_wait() -> None:

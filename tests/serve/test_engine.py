@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import math
 import os
 import shutil
 import threading
@@ -19,8 +20,11 @@ from tests.serve.fake import COLOURS, DIM, SHAPES, ColourModel
 import vsekit.serve.engine as engine
 from vsekit.search.calibration import calibrate
 from vsekit.search.items import Item
-from vsekit.search.searcher import Searcher
+from vsekit.search.query import Query
+from vsekit.search.searcher import Answer, Ask, Searcher
 from vsekit.search.stores import open_store
+from vsekit.search.stores.embedded import views
+from vsekit.serve import batching
 from vsekit.serve.limits import Limits
 from vsekit.serve.metrics import Metrics
 
@@ -157,3 +161,37 @@ def test_a_look_that_began_before_a_request_failed_does_not_count_for_it(
 
     asyncio.run(two_looks())
     assert len(looks) == 2
+
+
+def test_a_few_words_for_a_small_index_are_answered_in_the_loop_and_all_else_by_the_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "index", 5, ColourModel())
+    monkeypatch.setattr(batching, "QUICK", math.inf)  # however busy the machine is
+    words, where = Query.of("text", "red"), []
+
+    async def ask() -> None:
+        served = engine.Engine(load(tmp_path / "index"), Limits(), Metrics(dict), pytest.fail)
+        await served.start()
+        search_many = served.searcher.search_many
+
+        def noted(asks: list[Ask]) -> list[Answer | Exception]:
+            where.append(threading.current_thread() is threading.main_thread())
+            return search_many(asks)
+
+        monkeypatch.setattr(served.searcher, "search_many", noted)
+        await served.answer(Ask(words))  # nothing is known of how long it takes
+        for asked in (
+            Ask(words),
+            Ask(words, filter="year = 2020"),
+            Ask(words, top=300),
+            Ask(Query.of("item", "p0001")),
+        ):
+            await served.answer(asked)
+        await served.answer(Ask(Query.of("text", "red " * 100)))
+        monkeypatch.setattr(views, "AT_HAND", 0)
+        await served.answer(Ask(words))
+        served.close()
+
+    asyncio.run(ask())
+    assert where == [False, True, False, False, False, False, False]

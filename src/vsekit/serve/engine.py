@@ -1,5 +1,6 @@
 """The searcher at work for many: one thread that encodes and searches, a few that read the store and files, and others that
-wait for decoders, so that pictures that take long to decode hold up nothing else: uploads one, pictures to show a few.
+wait for decoders, so that pictures that take long to decode hold up nothing else: uploads one, pictures to show a few. A few
+words asked of a small index take less than handing them over, and are not (`vsekit.serve.batching`).
 
 The index may change under it. Every `WATCH_SECONDS`, and when somebody asks whether it is ready, the engine looks whether the
 index is still there, is still the same one, and judges scores as before; else it goes on with what is there now. Who was
@@ -31,6 +32,7 @@ ROOTS_SECONDS = 5.0
 WATCH_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 RETIRE_SECONDS = 120.0
+FEW = 200  # characters of a query, and hits, that take no time to speak of
 LOG = logging.getLogger("vsekit.serve")
 
 
@@ -68,6 +70,7 @@ class Engine:
             most=limits.batch,
             waiting=limits.concurrent,
             observe=metrics.batch.observe,
+            quick=self._quick,
         )
 
     @property
@@ -117,6 +120,13 @@ class Engine:
         except UnreachableError:
             await self.look(0.0)
             return await self.ask(ask)
+
+    def _quick(self, ask: Ask) -> bool:
+        """Whether an ask is a few words alone, of an index that is at hand: nothing in it could take long."""
+        words, searcher = ask.query.words, self._searcher
+        plain = words is not None and len(words) <= FEW and ask.filter is None and not ask.rerank
+        few = plain and ask.offset + ask.top <= FEW
+        return few and searcher is not None and searcher.store.at_hand(ask.kind)
 
     async def look(self, seconds: float = LOOK_SECONDS) -> None:
         """Looks after the index, see the module, unless somebody did in the last so many seconds or since this was called."""

@@ -134,6 +134,10 @@ class Store(ABC):
         """The `top` items of a kind with the largest inner product with each of `queries` (q, dim) among those that pass
         the filter; ties by id."""
 
+    def at_hand(self, kind: Kind) -> bool:
+        """Whether the vectors of a kind are few and in this process, so that a search among all of them waits for nothing."""
+        return False
+
     @abstractmethod
     def fields(self) -> dict[str, dict[str, Any]]:
         """The metadata of pictures, for filters: name → {"type": "number" | "text" | "boolean", and "min", "max" or

@@ -315,6 +315,9 @@ class EmbeddedStore(Browsing):
 
         return self._retrying(look)
 
+    def at_hand(self, kind: Kind) -> bool:
+        return self._views.at_hand(kind)
+
     def _passing_slots(self, connection: sqlite3.Connection, kind: str, filter: Filter) -> np.ndarray:
         key = (self._database.about("generation"), kind, repr(filter))
         with self._guard:

@@ -19,6 +19,8 @@ from vsekit.search.stores.embedded import files
 from vsekit.search.stores.embedded.database import Database
 from vsekit.search.stores.embedded.nearest import View
 
+AT_HAND = 2**25  # bytes of vectors that are searched in a few milliseconds
+
 
 class Views:
     """dim: gives the size of the vectors, or UserError where it is another by now."""
@@ -56,6 +58,11 @@ class Views:
         with self._guard:
             self._views[kind] = view
         return view
+
+    def at_hand(self, kind: Kind) -> bool:
+        """See `Store.at_hand`; by what was looked at last."""
+        view = self._views.get(kind)
+        return view is not None and view.ann is None and view.vectors.nbytes <= AT_HAND
 
     def check(self, connection: sqlite3.Connection) -> None:
         """UserError where vectors are lost or not what was written; FileNotFoundError where a file is gone."""
