@@ -118,6 +118,13 @@ def test_resizing_squeezes_by_default_and_keeps_the_middle_on_request() -> None:
     assert (middle[:, 1:-1] == 200).all()  # the outermost columns blend with what lies beside the square
 
 
+@pytest.mark.parametrize("keep_aspect", [False, True])
+def test_a_square_of_the_right_size_stays_as_it_is(keep_aspect: bool) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (24, 24, 3), dtype=np.uint8)
+    settings_ = view("1C", resize=24, pixels=16, keep_aspect=keep_aspect)
+    np.testing.assert_array_equal(resized(Image.fromarray(pixels), settings_), pixels)
+
+
 def test_normalising_is_the_formula_and_leaves_its_input_alone() -> None:
     pixels = torch.randint(0, 256, (2, 5, 3, 4, 6), dtype=torch.uint8)
     before = pixels.clone()

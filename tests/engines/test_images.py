@@ -92,6 +92,15 @@ def test_a_graph_that_is_there_is_used_without_counting_its_work(monkeypatch: py
     assert image_engine(own, math.inf).name == "onnxruntime"
 
 
+def test_work_is_noted_beside_the_graph_and_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = encoder()
+    operations = 2 * 9 * (3 * 4 * 16 * 16 + 4 * 8 * 8 * 8 + 8 * 8 * 8 * 8)  # as below
+    compiled(own)
+    monkeypatch.setattr(TorchImages, "__call__", None)
+    assert image_engine(own, images.WORTH / operations - 1).name == "torch"
+    assert image_engine(own, images.WORTH / operations + 1).name == "onnxruntime"
+
+
 def test_torch_runs_what_is_not_worth_a_graph(cache: Path) -> None:
     own = encoder()
     assert image_engine(own, 100).name == "torch"

@@ -16,6 +16,7 @@ from vsekit.data.decoding import decode
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.image import encoder_settings
+from vsekit.engines import images
 from vsekit.errors import UserError
 from vsekit.evaluation.meeting import embedded, score_runs
 from vsekit.features.extraction import extract
@@ -45,6 +46,27 @@ def test_vectors_are_those_of_the_embedder_and_have_unit_length(tiny: VSEModel, 
     np.testing.assert_allclose(np.linalg.norm(tiny.encode_images(paths), axis=1), 1, atol=1e-5)
     assert tiny.encode_images([]).shape == tiny.encode_texts([]).shape == (0, tiny.dim)
     assert tiny.encode_images(paths).dtype == np.float32
+
+
+def test_who_gets_ready_again_starts_no_second_engine_unless_the_weights_have_changed(
+    tiny: VSEModel, picture: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(images, "WORTH", 0)
+    started: list[object] = []
+    start = images.start_session
+    monkeypatch.setattr(images, "start_session", lambda *given: started.append(given) or start(*given))
+    paths, many = [picture("a.png", 1)], images.FEW
+    wanted = tiny.encode_images(paths)
+    for _ in range(3):
+        tiny.get_ready(many)
+        np.testing.assert_allclose(tiny.encode_images(paths), wanted, atol=1e-5)
+    assert len(started) == 1
+    with torch.no_grad():
+        next(tiny.model.image.encoder.parameters()).mul_(-1)
+    tiny.get_ready(many)
+    assert len(started) == 2
+    assert np.abs(tiny.encode_images(paths) - wanted).max() > 1e-3
 
 
 def test_words_are_what_the_model_reads_without_marks(tiny: VSEModel) -> None:

@@ -90,13 +90,15 @@ def resized(image: Image.Image, settings: ViewSettings) -> np.ndarray:
     """The RGB picture as a square uint8 array (resize, resize, 3)."""
     from PIL import Image
 
+    square = (settings.resize, settings.resize)
+    if image.size == square:  # Pillow would make a copy
+        return np.asarray(image)
     box = None
     if settings.keep_aspect:
         width, height = image.size
         side = min(width, height)
         left, top = (width - side) / 2, (height - side) / 2
         box = (left, top, left + side, top + side)
-    square = (settings.resize, settings.resize)
     return np.asarray(image.resize(square, Image.Resampling.BILINEAR, box=box))
 
 

@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -125,16 +125,20 @@ class CompiledImages(ImageEngine):
     name = "onnxruntime"
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._start(path)
 
     def _start(self, graph: Path | bytes) -> None:
         self._session = start_session(graph, 1, "It is written anew when the file is removed.")
+        self.look_around()
+
+    def look_around(self) -> None:
+        """Chooses anew on how many threads to work: others may have begun or ended since."""
         self.at_once = threads.choose(threads.most())
 
     def __getstate__(self) -> dict[str, Any]:
         """The graph itself: another process may be on another machine."""
-        return {"graph": self._path.read_bytes()}
+        return {"graph": self.path.read_bytes()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._start(state["graph"])
@@ -155,25 +159,29 @@ def image_engine(encoder: ImageEncoder, crops: float, begun_with: str | None = N
     reference = TorchImages(encoder)
     if begun_with == TorchImages.name or reference.device.type != "cpu":
         return reference
+    if begun_with is None and crops < FEW:
+        return reference
     with evaluating(encoder):
-        if begun_with is None and not _worth(reference, crops):
+        graph = graph_of(encoder)
+        if begun_with is None and not math.isinf(crops) and _operations(reference, graph) * crops < WORTH:
             return reference
         try:
-            return compiled(encoder)
+            return compiled(encoder, graph)
         except UserError as error:
             say_once(f"The image encoder runs in torch, which is slower: {error.what}. {error.remedy}")
             return reference
 
 
-def _worth(reference: TorchImages, crops: float) -> bool:
-    if crops < FEW or math.isinf(crops):
-        return crops >= FEW
+def _operations(reference: TorchImages, graph: Path) -> int:
+    """Of one crop: as noted beside the graph or, where there is none, counted. What counts them takes a second to import."""
+    with suppress(FileNotFoundError, KeyError, UserError):
+        return int(read_sealed(_seal(graph), "")["operations"])
     from torch.utils.flop_counter import FlopCounterMode
 
     side = reference.encoder.pixels
     with FlopCounterMode(display=False) as counter:
         reference(np.zeros((1, side, side, 3), np.uint8))
-    return counter.get_total_flops() * crops >= WORTH
+    return counter.get_total_flops()
 
 
 @contextmanager
@@ -193,12 +201,12 @@ def graph_of(encoder: ImageEncoder) -> Path:
     return cache_folder() / "engines" / f"{name}.onnx"
 
 
-def compiled(encoder: ImageEncoder) -> CompiledImages:
-    """The engine of an encoder in eval mode, from the cache where it is there.
+def compiled(encoder: ImageEncoder, graph: Path | None = None) -> CompiledImages:
+    """The engine of an encoder in eval mode, from the cache where it is there. graph: `graph_of` it, where that is known.
 
     UserError where it can't be written, differs from torch, or onnxruntime is not there.
     """
-    path = graph_of(encoder)
+    path = graph or graph_of(encoder)
     if _whole(path):
         return CompiledImages(path)
     path.unlink(missing_ok=True)  # damaged, another's, or of before there were checksums
@@ -206,7 +214,8 @@ def compiled(encoder: ImageEncoder) -> CompiledImages:
     crops = rng.integers(0, 256, (2, encoder.pixels, encoder.pixels, 3), dtype=np.uint8)
     example = {"pixels": torch.from_numpy(crops[:, None])}
     write_graph(PixelGraph(encoder), example, ["vectors", "mask"], path, {"vsekit.fingerprint": path.stem})
-    engine, wanted = CompiledImages(path), TorchImages(encoder)(crops).vectors
+    engine, reference = CompiledImages(path), TorchImages(encoder)
+    wanted = reference(crops).vectors
     apart = float((engine(crops).vectors - wanted).abs().max()) / max(1.0, float(wanted.abs().max()))
     if not apart <= (AGREEMENT if encoder.tail() is None else AGREEMENT_OF_MAPS):
         path.unlink()
@@ -214,7 +223,7 @@ def compiled(encoder: ImageEncoder) -> CompiledImages:
             f"onnxruntime gives other features than torch for this encoder, by {apart:.1e}",
             remedy="Please report the encoder.",
         )
-    write_sealed(_seal(path), {}, sums_of(path.parent, [path]))
+    write_sealed(_seal(path), {"operations": _operations(reference, path)}, sums_of(path.parent, [path]))
     return engine
 
 

@@ -13,7 +13,7 @@ import torch
 
 from vsekit.data.text import Ragged
 from vsekit.data.views import chosen_crops, cut, resized
-from vsekit.engines.images import ImageEngine, TorchImages, graph_of, image_engine
+from vsekit.engines.images import CompiledImages, ImageEngine, TorchImages, graph_of, image_engine
 from vsekit.errors import UserError
 from vsekit.evaluation.meeting import ENSEMBLE, members_of
 from vsekit.export.runtime import is_exported
@@ -71,10 +71,14 @@ class VSEModel(_TorchModel):
         return Bank(images.numpy(), captions.numpy(), bank.temperature, bank.weight)
 
     def get_ready(self, pictures: int) -> None:
-        """Through ONNX Runtime where that pays, or its graph is there already."""
+        """Through ONNX Runtime where that pays, or its graph is there already. Who indexes again and again starts it once."""
         encoder = self.model.image.encoder
-        there = pictures and self.device.type == "cpu" and graph_of(encoder).is_file()
-        self._engine = image_engine(encoder, math.inf if there else pictures * self.model.view.count)
+        graph = graph_of(encoder) if pictures and self.device.type == "cpu" else None
+        if graph is not None and isinstance(self._engine, CompiledImages) and self._engine.path == graph:
+            self._engine.look_around()
+        else:
+            there = graph is not None and graph.is_file()
+            self._engine = image_engine(encoder, math.inf if there else pictures * self.model.view.count)
         self.at_once = self._engine.at_once
 
     def prepare(self, image: Image.Image) -> np.ndarray:
