@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -18,8 +19,10 @@ from tests.serve.conftest import serving
 from tests.serve.fake import COLOURS, DIM, SHAPES, ColourModel
 
 import vsekit.serve.engine as engine
+from vsekit.errors import UserError
 from vsekit.search.calibration import calibrate
 from vsekit.search.items import Item
+from vsekit.search.opening import followed
 from vsekit.search.query import Query
 from vsekit.search.searcher import Answer, Ask, Searcher
 from vsekit.search.stores import open_store
@@ -111,6 +114,21 @@ def test_another_index_in_its_place_is_served_and_no_request_is_dropped(
         assert statuses == {200}
         assert answer.json()["hits"][0]["id"].startswith("p")
         assert client.get("/readyz").json() == {"status": "ok"}
+
+
+def test_a_thread_that_is_new_to_the_index_sees_the_one_that_took_its_place(tmp_path: Path) -> None:
+    place = tmp_path / "index"
+    fill(place, 20, ColourModel())
+    fill(tmp_path / "new", 7, OtherModel())
+    old = load(place)()
+    identity = old.store.identity()
+    exchange(place, tmp_path / "new")
+    with ThreadPoolExecutor(1) as thread:  # without a connection to what was there
+        new = thread.submit(followed, old, identity, load(place)).result()
+    assert (new.model.fingerprint, new.store.count("image")) == (OtherModel.fingerprint, 7)
+    shutil.rmtree(place)
+    with ThreadPoolExecutor(1) as thread, pytest.raises(UserError):
+        thread.submit(followed, new, "", load(place)).result()
 
 
 def test_a_deleted_index_is_not_ready_until_there_is_one_again(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from vsekit.errors import UserError
 from vsekit.progress import QUIET, Progress
 from vsekit.search.searcher import Searcher
 from vsekit.search.stores import Store, open_store
+from vsekit.search.stores.base import UnreachableError
 
 if TYPE_CHECKING:
     from vsekit.search.base import SearchModel
@@ -70,11 +71,14 @@ def followed(old: Searcher, identity: str, load: Callable[[], Searcher]) -> Sear
         identity: of the index that `old` was opened with.
         load: makes one anew, for an index of another model.
     """
-    now = old.store.identity()
-    header = old.store.header if now == identity else {}
-    if now == identity and header.get("fingerprint") in (None, old.model.fingerprint):
-        same = header.get("calibration") == old.header.get("calibration")
-        return old if same else Searcher(old.store, old.model, old.reranker)
+    try:
+        same = old.store.identity() == identity
+        header = old.store.header if same else {}
+    except UnreachableError:  # a thread new to the index finds another in its place; opening tells whether there is one
+        same, header = False, {}
+    if same and header.get("fingerprint") in (None, old.model.fingerprint):
+        judged = header.get("calibration") == old.header.get("calibration")
+        return old if judged else Searcher(old.store, old.model, old.reranker)
     store = open_store(old.store.location)
     if store.header.get("fingerprint") == old.model.fingerprint:
         return Searcher(store, old.model, old.reranker)
