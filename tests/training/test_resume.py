@@ -6,10 +6,18 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pytest
+from PIL import Image
 from tests.killing import killed_at
 
+from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.evaluation.config import CONFIG, read_config, write_config
+from vsekit.training.collection import Collection
+from vsekit.training.loop import train
+from vsekit.training.settings import RunSettings
 
 PROGRAM = "import torch; torch.set_num_threads(1); from vsekit.cli import main; main()"
 
@@ -82,3 +90,39 @@ def test_a_run_made_before_a_setting_existed_goes_on_with_its_default(
     again = subprocess.run(cropped, capture_output=True, text=True)
     assert again.returncode == 2
     assert "stages.first.augment.crop = 1.0, not 0.5" in again.stderr
+
+
+def test_an_encoder_that_an_earlier_stage_trained_is_the_same_after_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it makes of the pictures is computed before the checkpoint is put back as a whole."""
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+    rng, pictures = np.random.default_rng(0), []
+    for i in range(12):
+        Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(tmp_path / f"{i}.png")
+        pictures.append(Picture(f"{i}", tmp_path / f"{i}.png", "val" if i > 7 else "train", f"{i}"))
+    pairs = Pairs(pictures, [Caption(f"a picture {i}", i) for i in range(12)], tmp_path)
+    view = {"kind": "1C", "resize": 16, "pixels": 16}
+    image = {"encoder": {"kind": "small_cnn", "widths": [4, 8], "pixels": 16}, "pooling": "single"}
+    text = {"encoder": {"kind": "gru", "word_dim": 4, "dim": 8, "min_count": 1}, "pooling": "last"}
+    stage = {"epochs": 2, "batch_size": 4, "loss": "info_nce"}
+    stages = {"first": stage, "second": stage | {"freeze": ["image.encoder"]}}
+    data = {"view": view, "eval_view": view}
+    settings = RunSettings.model_validate(
+        {"model": {"dim": 8, "image": image, "text": text}, "data": data, "stages": stages}
+    )
+    train(settings, pairs, tmp_path / "whole", checkpoint_seconds=0)
+    measured, calls = Collection.validate, []
+
+    def stopped(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return measured(*arguments)
+
+    monkeypatch.setattr(Collection, "validate", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, pairs, tmp_path / "stopped", checkpoint_seconds=0)
+    train(settings, pairs, tmp_path / "stopped", checkpoint_seconds=0, resume=True)
+    metrics = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("whole", "stopped")]
+    assert metrics[0] == metrics[1]

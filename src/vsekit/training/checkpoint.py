@@ -83,6 +83,19 @@ def _damaged(checkpoint: Path, error: Exception) -> UserError:
     return UserError(f"this checkpoint is damaged: {what}", file=checkpoint, remedy=REPAIR)
 
 
+def load_model_weights(checkpoint: Path, model: nn.Module) -> None:
+    """The weights of the model alone, for what is made with them before all else is put back: features of an encoder that
+    an earlier stage trained, and that is frozen now."""
+    prefix = "model."
+    try:
+        check_files(checkpoint, read_state(checkpoint).get(KEY, {}), REPAIR)
+        weights = load_file(checkpoint / WEIGHTS)
+        own = {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+        model.load_state_dict(own)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise _damaged(checkpoint, error) from None
+
+
 def load_checkpoint(
     checkpoint: Path, module: nn.Module, optimisers: Sequence[torch.optim.Optimizer], rows: Rows | None = None
 ) -> None:

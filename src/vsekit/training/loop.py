@@ -150,7 +150,7 @@ class Trainer:
 
     def _stage(self, index: int) -> Stage:
         checkpoint = self.checkpoint if self.where.stage == index else None
-        stage = self.world.in_turn(lambda: self.opener.open(index, resumed=checkpoint is not None))
+        stage = self.world.in_turn(lambda: self.opener.open(index, checkpoint))
         module, *optimisers = self.fabric.setup(stage.step, *stage.optimisers)
         if checkpoint:
             load_checkpoint(checkpoint, stage.step, stage.optimisers, stage.rows)

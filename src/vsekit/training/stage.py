@@ -16,6 +16,7 @@ from vsekit.models.adapters import check_bases
 from vsekit.models.inputs import ImageInputs
 from vsekit.models.model import VSE, load_model, set_frozen, take_weights
 from vsekit.progress import Progress
+from vsekit.training.checkpoint import load_model_weights
 from vsekit.training.chunks import checkpoint_activations
 from vsekit.training.collection import Collection
 from vsekit.training.global_batch import average_gradients, clip_gradients, normalise_globally
@@ -99,12 +100,15 @@ class Opener:
     model: VSE | None = None
     loss: Loss | None = None
 
-    def open(self, index: int, *, resumed: bool) -> Stage:
-        """Builds the stage from where it says it starts; `resumed`: weights and moments of a checkpoint follow."""
+    def open(self, index: int, checkpoint: Path | None = None) -> Stage:
+        """Builds the stage from where it says it starts, or with the model of a checkpoint, of which all else follows."""
+        resumed = checkpoint is not None
         name, settings = list(self.settings.stages.items())[index]
         sampler = self._sampler(name, settings, resumed)  # first, while the teacher is still there
         before = self.loss
         self.model = model = self._starting_model(index, settings, resumed)
+        if checkpoint is not None:
+            load_model_weights(checkpoint, model)
         frozen = set_frozen(model, settings.freeze)
         if settings.activation_checkpointing:
             checkpoint_activations(model)
