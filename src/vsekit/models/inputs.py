@@ -16,6 +16,7 @@ from vsekit.data.pairs import Pairs
 from vsekit.data.pictures import PictureLoader
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder
+from vsekit.encoders.image.tails import WithTail
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.engines.images import ImageEngine, TorchImages, image_engine
 from vsekit.errors import UserError
@@ -163,6 +164,7 @@ def image_inputs(
     *,
     training: bool = False,
     frozen: bool = True,
+    tail_learns: bool = False,
     crops: int | None = None,
     progress: Progress = QUIET,
 ) -> ImageInputs:
@@ -171,6 +173,7 @@ def image_inputs(
     Args:
         training: broken pictures are replaced, and a frozen encoder's features are kept for the epochs to come.
         frozen: the encoder won't change, so its features can stand for the pictures.
+        tail_learns: the tail of a cut encoder will, so it is to read maps; otherwise features are what it gives.
         crops: a frozen encoder's features of so many random crops stand for a random view.
     """
     encoder, apart = model.image.encoder, model.image.average_views == "after_head"
@@ -181,8 +184,11 @@ def image_inputs(
     if pairs.features is not None:
         _refuse_other_features(encoder, pairs, frozen)
         return FeatureInputs(pairs, encoder.dim, training=training, keep_views=apart)
-    if frozen and (view.deterministic or crops) and (training or encoder.weights_from):
-        if model.image.tail is not None and view.deterministic and view.count > 1 and not apart:
+    tail, kept = model.image.tail, bool(training or encoder.weights_from)
+    if model.image.told_apart and frozen and not tail_learns:
+        encoder, tail = WithTail(encoder, tail).eval(), None
+    if frozen and kept and (view.deterministic or crops):
+        if tail is not None and view.deterministic and view.count > 1 and not apart:
             raise mean_of_maps()
         spec = model.settings.image.encoder.model_dump(mode="json")
         stored, broken = stored_features(

@@ -85,7 +85,7 @@ class Tower(nn.Module):
             sets = self.encoder(inputs)
         if self.average_views == "after_head":
             return sets
-        if self.tail is not None and sets.vectors.dim() == 4 and sets.vectors.shape[1] > 1:
+        if self._are_maps(sets.vectors) and sets.vectors.dim() == 4 and sets.vectors.shape[1] > 1:
             raise mean_of_maps()
         return mean_of_views(sets)
 
@@ -120,11 +120,19 @@ class Tower(nn.Module):
         return each.new_zeros(len(there), each.shape[1]).index_add(0, item, each) / counts[:, None]
 
     def _projected(self, sets: Sets) -> Tensor:
-        vectors = sets.vectors if self.tail is None else self.tail(sets.vectors)
+        vectors = self.tail(sets.vectors) if self._are_maps(sets.vectors) else sets.vectors
         vectors = l2_normalised(vectors) if self.normalise_features else vectors
         if isinstance(self.projection, ResidualMLP):
             return self.projection(vectors, sets.mask)  # its batch norm must not see the padding
         return self.projection(vectors)
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether maps for the tail and what it gives differ in size, so that features may be either; else they are maps."""
+        return self.tail is not None and self.encoder.dim != self.tail.dim
+
+    def _are_maps(self, vectors: Tensor) -> bool:
+        return self.tail is not None and not (self.told_apart and vectors.shape[-1] == self.tail.dim)
 
     def _finished(self, vectors: Tensor) -> Tensor:
         if self.absolute:

@@ -1,7 +1,8 @@
 """Settings that go on training a model that is there, on a collection it has not seen: `vse train starter --data …`.
 
-The encoders that pip packages bring stay as they are; heads, and encoders that were trained, go on at a third of the rate that
-heads are trained at from nothing. The best snapshot on the collection's validation split is kept.
+The encoders that pip packages bring stay as they are, and with them a tail that was tuned before; heads, and encoders that were
+trained, go on at a third of the rate that heads are trained at from nothing. The best snapshot on the collection's validation
+split is kept.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def tuning(model: str, sets: Sequence[str] = ()) -> RunSettings:
     source = load_model(model)
     towers = {"image": source.image, "text": source.text}
     view = source.view.model_dump(mode="json")
+    freeze = [f"{name}.encoder" for name, tower in towers.items() if tower.encoder.weights_from]
     stage = {
         "start": str(model_folder(model).resolve()),
         "epochs": 12,
@@ -40,7 +42,7 @@ def tuning(model: str, sets: Sequence[str] = ()) -> RunSettings:
         "optimiser": {"kind": "adamw", "lr": 0.0003, "weight_decay": 0.01},
         "schedule": {"warm_up": 1, "cosine": True},
         "clip": 2.0,
-        "freeze": [f"{name}.encoder" for name, tower in towers.items() if tower.encoder.weights_from],
+        "freeze": freeze + (["image.tail"] if source.image.tail is not None else []),
     }
     settings = {
         "model": source.settings.model_dump(mode="json"),

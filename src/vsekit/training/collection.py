@@ -75,10 +75,10 @@ class Collection:
     def inputs(self, model: VSE, stage: StageSettings) -> tuple[ImageInputs, ImageInputs]:
         """What the image tower reads in training and in validation."""
         data, frozen = self.settings.data, "image.encoder" in stage.freeze
-        train = image_inputs(
-            model, self.train, data.view, training=True, frozen=frozen, crops=data.crops, progress=self.progress
-        )
-        val = image_inputs(model, self.val, data.eval_view, frozen=frozen, progress=self.progress)
+        learns = "image.tail" not in stage.freeze
+        read = {"frozen": frozen, "tail_learns": learns, "progress": self.progress}
+        train = image_inputs(model, self.train, data.view, training=True, crops=data.crops, **read)
+        val = image_inputs(model, self.val, data.eval_view, **read)
         self.read_from.append(train)
         self.train_texts = self._texts(model, stage, self.train_tokens, data.train + "+restval" * data.restval)
         self.val_texts = self._texts(model, stage, self.val_tokens, data.val)

@@ -22,6 +22,7 @@ from vsekit.losses.base import LossContext
 from vsekit.losses.info_nce import InfoNCESettings
 from vsekit.models.inputs import image_inputs
 from vsekit.models.model import VSE, load_model
+from vsekit.parts import Sets
 from vsekit.training.loop import train
 from vsekit.training.settings import AugmentSettings, RunSettings
 from vsekit.training.step import Step
@@ -198,12 +199,33 @@ def test_the_tail_learns_and_is_all_of_the_network_that_a_model_holds(
     assert held == {"tail", "head"}
 
 
+def test_features_of_a_tail_that_stays_are_what_it_gives(
+    pairs: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+    model = VSE(settings(image={"encoder": LITE0 | {"cut": 2}, "pooling": "single"}), WORDS, VIEW).eval()
+    with torch.no_grad():
+        for weight in model.image.tail.parameters():
+            weight.mul_(1.01)  # what it learned
+    rng, every = np.random.default_rng(0), np.arange(6)
+    given = image_inputs(model, pairs, VIEW, training=True).load(every, rng)[0]
+    maps = image_inputs(model, pairs, VIEW, training=True, tail_learns=True).load(every, rng)[0]
+    assert isinstance(given, Sets)
+    assert (given.vectors.shape[-1], maps.vectors.shape[-1]) == (1280, model.image.encoder.dim)
+    with torch.no_grad():
+        torch.testing.assert_close(model.embed_images(given), model.embed_images(maps), rtol=0, atol=2e-3)
+    flipped = VIEW.model_copy(update={"flip": True})  # the mean of two views, as for a network that was never cut
+    both = image_inputs(model, pairs, flipped, training=True).load(every, rng)[0]
+    assert not torch.allclose(both.vectors, given.vectors)
+
+
 def test_maps_kept_at_half_precision_are_read_as_the_pictures(
     pairs: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
     model = VSE(settings(image={"encoder": LITE0 | {"cut": 2}, "pooling": "single"}), WORDS, VIEW).eval()
-    stored = image_inputs(model, pairs, VIEW, training=True).load(np.arange(6), np.random.default_rng(0))[0]
+    inputs = image_inputs(model, pairs, VIEW, training=True, tail_learns=True)
+    stored = inputs.load(np.arange(6), np.random.default_rng(0))[0]
     pixels = torch.stack([torch.from_numpy(np.array(Image.open(p.path))) for p in pairs.pictures]).permute(0, 3, 1, 2)
     with torch.no_grad():
         torch.testing.assert_close(model.embed_images(stored), model.embed_images(pixels), rtol=0, atol=2e-3)
@@ -215,7 +237,7 @@ def test_views_are_not_averaged_before_the_tail(pairs: Pairs) -> None:
     model = VSE(settings(image={"encoder": LITE0 | {"cut": 2}, "pooling": "single"}), WORDS, VIEW).eval()
     flipped = VIEW.model_copy(update={"flip": True})
     with pytest.raises(UserError, match="before the tail"):
-        image_inputs(model, pairs, flipped, training=True)
+        image_inputs(model, pairs, flipped, training=True, tail_learns=True)
     with pytest.raises(UserError, match="before the tail"):
         model.embed_images(torch.randn(1, 2, 3, 64, 64))
 

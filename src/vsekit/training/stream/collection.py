@@ -63,8 +63,10 @@ class Streamed(Collection):
 
     def inputs(self, model: VSE, stage: StageSettings) -> tuple[ImageInputs, ImageInputs]:
         data, frozen = self.settings.data, "image.encoder" in stage.freeze
+        learns = "image.tail" not in stage.freeze
         train = PixelInputs(self.train, data.view, model.image.encoder, training=True)
-        val = image_inputs(model, self.val, data.eval_view, frozen=frozen, progress=self.progress)
+        read = {"frozen": frozen, "tail_learns": learns, "progress": self.progress}
+        val = image_inputs(model, self.val, data.eval_view, **read)
         self.val_texts = self._texts(model, stage, self.val_tokens, data.val)
         return train, val
 
