@@ -41,6 +41,7 @@ lean to the good side.
 
 ```python
 import vsekit
+
 model = vsekit.load("this/folder")
 scores = model.similarity(model.encode_images(["photo.jpg"]), model.encode_texts(["a dog on a beach"]))
 ```
