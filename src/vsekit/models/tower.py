@@ -48,7 +48,7 @@ class Tower(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.tail = encoder.tail() if isinstance(settings, ImageTowerSettings) else None
+        self.tail: Any = encoder.tail() if isinstance(settings, ImageTowerSettings) else None
         given = encoder.dim if self.tail is None else self.tail.dim
         between = given if settings.projection.keeps_size else settings.projection_dim or dim
         self.projection = settings.projection.build(given, between)

@@ -76,7 +76,7 @@ class Collection:
         """What the image tower reads in training and in validation."""
         data, frozen = self.settings.data, "image.encoder" in stage.freeze
         learns = "image.tail" not in stage.freeze
-        read = {"frozen": frozen, "tail_learns": learns, "progress": self.progress}
+        read: dict[str, Any] = {"frozen": frozen, "tail_learns": learns, "progress": self.progress}
         train = image_inputs(model, self.train, data.view, training=True, crops=data.crops, **read)
         val = image_inputs(model, self.val, data.eval_view, **read)
         self.read_from.append(train)

@@ -65,7 +65,7 @@ class Streamed(Collection):
         data, frozen = self.settings.data, "image.encoder" in stage.freeze
         learns = "image.tail" not in stage.freeze
         train = PixelInputs(self.train, data.view, model.image.encoder, training=True)
-        read = {"frozen": frozen, "tail_learns": learns, "progress": self.progress}
+        read: dict[str, Any] = {"frozen": frozen, "tail_learns": learns, "progress": self.progress}
         val = image_inputs(model, self.val, data.eval_view, **read)
         self.val_texts = self._texts(model, stage, self.val_tokens, data.val)
         return train, val
