@@ -29,13 +29,14 @@ PUBLISHED = {
 TOLD = {
     "starter-first": "the first starter: MiniLM, Flickr8k alone",
     "starter-second": "the second: MiniLM, both collections",
-    "bow": "a teacher of the third: a bag of words",
-    "words": "a teacher of the third: MiniLM with learned words beside it",
+    "bow": "a bag of words, a teacher",
+    "words": "`words`: MiniLM with learned words beside it, a teacher",
     "teachers": "the teachers together",
     "taught": "the passes of `words` with the teachers' scores",
-    "student": "the third: from `words`, with the teachers' scores, and the last half of its image encoders learns",
-    "together": "the third and its teachers together",
-    "starter": "the third in 8 bits, now in the package",
+    "student": "`student`: from `words`, with the teachers' scores, and the last half of its image encoders learns",
+    "longer": "`longer`: that with two passes more",
+    "starter": "the mean of the weights of both, in 8 bits: now in the package",
+    "together": "`longer` and its teachers together",
 }
 TEXT = """# COCO
 

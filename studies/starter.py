@@ -1,7 +1,7 @@
 """Makes the starter model that comes with vsekit, on Flickr8k and COCO: trains, measures, keeps it in 8 bits with a card.
 
     python -m studies.both --flickr8k DIR --coco DIR
-    python -m studies.starter --flickr8k DIR --coco DIR [--only NAME …] [--keep NAME]
+    python -m studies.starter --flickr8k DIR --coco DIR [--only NAME …] [--keep NAME …]
     python -m studies.starter --flickr8k DIR --coco DIR --measure MODEL [--as NAME]
 
 The runs are those of studies/starter.yaml; each can be killed and goes on. --measure puts any model to both validation splits
@@ -60,8 +60,10 @@ NOTE = """
   Whether a model trained on them may serve your purpose is for you to decide.
 - **How it reads words**: with MiniLM, which has read much more than captions, and with a learned vector of each of the 5,000
   most frequent words of the captions beside it (`text.words`).
-- **How it learned**: {taught}. The last half of both image encoders learned too and comes with it, but for
-  depthwise filters; all before it is as the pip packages bring it.
+- **How it learned**: {taught}.
+  The last half of both image encoders learned too and comes with it, but for depthwise filters; all before it is as the pip
+  packages bring it. Its weights are the mean of two snapshots, `student` and `longer` of studies/starter.yaml; the split and
+  rsum above are of the first.
 - **Encoders**: EfficientNet-lite0 and lite2 (ImageNet; Apache-2.0) and MiniLM (MIT), read from their pip packages. MiniLM
   was trained on pairs of sentences, captions of COCO and Flickr30K among them, and Flickr30K contains Flickr8k's pictures: the
   figures lean to the good side.
@@ -147,9 +149,19 @@ def report(name: str, models: list[Path], views: Views) -> dict[str, Metrics]:
     return found
 
 
-def keep(run: Path, out: Path, views: Views, taught: str) -> None:
-    """The student as the starter: in 8 bits, calibration on both validation splits, card."""
-    load_model(run).save(out, bits=8)
+def mean_of(runs: Sequence[Path]) -> VSE:
+    """A model whose weights are the mean of those of runs that went on from each other."""
+    models = [load_model(run) for run in runs]
+    parts = [model.state_dict() for model in models]
+    mean = {name: sum(part[name] for part in parts) / len(parts) for name in parts[0]}
+    models[0].load_state_dict({name: value.to(parts[0][name].dtype) for name, value in mean.items()})
+    return models[0]
+
+
+def keep(runs: Sequence[Path], out: Path, views: Views, taught: str) -> None:
+    """The mean of runs as the starter: in 8 bits, calibration on both validation splits, and the card of the first."""
+    run = runs[0]
+    mean_of(runs).save(out, bits=8)
     model = load_model(out)
     val = views.of(model.settings).split("val")
     images, captions = read(model, val)
@@ -162,7 +174,7 @@ def keep(run: Path, out: Path, views: Views, taught: str) -> None:
         numbers = [m.i2t[k] for k in ("r1", "r5", "r10")] + [m.t2i[k] for k in ("r1", "r5", "r10")] + [m.rsum]
         rows.append(f"| {key} | " + " | ".join(f"{number:.1f}" for number in numbers) + " |")
     shutil.copyfile(run / "model" / "README.md", out / "README.md")
-    card = (out / "README.md").read_text(encoding="utf-8")
+    card = (out / "README.md").read_text(encoding="utf-8").replace(str(run.parent), "runs/both")
     note = NOTE.format(pictures=len(views.maps.split("train").pictures), taught=taught, rows="\n".join(rows))
     write_text(out / "README.md", card.replace("\n## Use\n", f"{note}\n## Use\n", 1))
 
@@ -175,7 +187,9 @@ def main() -> None:
     parser.add_argument("--coco", type=Path, required=True, help="COCO in Karpathy's JSON, with the pictures")
     parser.add_argument("--runs", type=Path, default=Path("runs/both"), help="where runs go")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="train and measure these runs, and keep none")
-    parser.add_argument("--keep", metavar="NAME", help="train none, and keep this run that is there as the starter")
+    parser.add_argument(
+        "--keep", nargs="+", metavar="NAME", help="train none; keep the mean of these runs' weights as the starter"
+    )
     parser.add_argument("--measure", type=Path, metavar="MODEL", help="measure this model, and train none")
     parser.add_argument("--as", dest="name", default="measured", help="the name of its results")
     parser.add_argument("--out", type=Path, default=OUT)
@@ -201,12 +215,8 @@ def main() -> None:
         if pairs is views.maps:
             report("together", [options.runs / name, *teachers], views)
     if options.keep:
-        keep(
-            options.runs / options.keep,
-            options.out,
-            views,
-            TAUGHT[bool(settings[options.keep].stages["heads"].teacher)],
-        )
+        taught = TAUGHT[bool(settings[options.keep[0]].stages["heads"].teacher)]
+        keep([options.runs / name for name in options.keep], options.out, views, taught)
 
 
 if __name__ == "__main__":

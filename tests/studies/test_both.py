@@ -60,7 +60,7 @@ def settings(name: str):
 def test_only_a_distilling_run_has_teachers_and_they_read_what_it_reads():
     taught = {name: settings(name).stages["heads"].teacher for name in starter.runs()}
     maps, features = (Path("a/words-cut"), Path("a/bow-cut")), (Path("a/words"), Path("a/bow"))
-    assert taught == {"words": None, "bow": None, "taught": features, "student": maps}
+    assert taught == {"words": None, "bow": None, "taught": features, "student": maps, "longer": maps}
 
 
 def test_what_distillation_adds_is_seen_beside_a_run_that_differs_in_nothing_else():
@@ -70,7 +70,7 @@ def test_what_distillation_adds_is_seen_beside_a_run_that_differs_in_nothing_els
     assert taught == words
 
 
-@pytest.mark.parametrize("name", ["words", "taught", "student"])
+@pytest.mark.parametrize("name", ["words", "taught", "student", "longer"])
 def test_the_starter_indexes_at_the_cost_of_flickr8ks(name):
     model, before = settings(name).model, recipes.load_settings("flickr8k:starter").model
     whole = both.without_cut(model.image.encoder.model_dump(mode="json"))
