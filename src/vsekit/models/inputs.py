@@ -16,7 +16,6 @@ from vsekit.data.pairs import Pairs
 from vsekit.data.pictures import PictureLoader
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder
-from vsekit.encoders.image.tails import WithTail
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.engines.images import ImageEngine, TorchImages, image_engine
 from vsekit.errors import UserError
@@ -184,11 +183,11 @@ def image_inputs(
     if pairs.features is not None:
         _refuse_other_features(encoder, pairs, frozen)
         return FeatureInputs(pairs, encoder.dim, training=training, keep_views=apart)
-    tail, kept = model.image.tail, bool(training or encoder.weights_from)
-    if model.image.told_apart and frozen and not tail_learns:
-        encoder, tail = WithTail(encoder, tail).eval(), None
+    kept = bool(training or encoder.weights_from)
+    if frozen and not tail_learns:
+        encoder = model.image.with_tail()
     if frozen and kept and (view.deterministic or crops):
-        if tail is not None and view.deterministic and view.count > 1 and not apart:
+        if encoder.tail() is not None and view.deterministic and view.count > 1 and not apart:
             raise mean_of_maps()
         spec = model.settings.image.encoder.model_dump(mode="json")
         stored, broken = stored_features(

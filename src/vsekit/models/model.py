@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder, Tokenizer
 from vsekit.encoders.image import encoder_settings
-from vsekit.encoders.image.tails import WithTail
 from vsekit.encoders.lora import adapter_weights
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.errors import UserError, nearest
@@ -133,11 +132,6 @@ class VSE(nn.Module):
         self._pip_weights |= {"image": weights} if encoder.weights_from else {}
         self.settings = _with_encoders(self.settings, getattr(encoder, "settings", settings), None)
         return self
-
-    def join_tail(self) -> None:
-        """Puts the tail of a cut image encoder back behind it, in a model that is only to read pictures."""
-        if self.image.tail is not None:
-            self.image.encoder, self.image.tail = WithTail(self.image.encoder, self.image.tail).eval(), None
 
     def kept_weights(self) -> dict[str, Tensor]:
         """What a saved model must hold: everything but weights that a pip package brings unchanged, and with adapters

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from vsekit.data.views import normalised
+from vsekit.encoders.image.tails import WithTail
 from vsekit.errors import UserError
 from vsekit.heads.residual_mlp import ResidualMLP
 from vsekit.models.settings import ImageTowerSettings, TextTowerSettings
@@ -130,6 +131,10 @@ class Tower(nn.Module):
     def told_apart(self) -> bool:
         """Whether maps for the tail and what it gives differ in size, so that features may be either; else they are maps."""
         return self.tail is not None and self.encoder.dim != self.tail.dim
+
+    def with_tail(self) -> Any:
+        """The encoder together with its tail, where features of both can be told from maps; else the encoder alone."""
+        return WithTail(self.encoder, self.tail).eval() if self.told_apart else self.encoder
 
     def _are_maps(self, vectors: Tensor) -> bool:
         return self.tail is not None and not (self.told_apart and vectors.shape[-1] == self.tail.dim)

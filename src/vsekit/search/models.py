@@ -57,9 +57,9 @@ class VSEModel(_TorchModel):
         self.model = model.eval().read_pictures().to(self.device)
         self.folder, self.view, self.side, self.dim = folder, model.view, model.view.resize, model.settings.dim
         self.fingerprint = fingerprint(model.fingerprint(), model.view.model_dump(mode="json"))
-        self.model.join_tail()
+        self._encoder = self.model.image.with_tail()
         self.has_bank = model.querybank is not None
-        self._engine: ImageEngine = TorchImages(self.model.image.encoder)
+        self._engine: ImageEngine = TorchImages(self._encoder)
         self._named: Path | None = None  # features that a person named
 
     @cached_property
@@ -72,7 +72,7 @@ class VSEModel(_TorchModel):
 
     def get_ready(self, pictures: int) -> None:
         """Through ONNX Runtime where that pays, or its graph is there already. Who indexes again and again starts it once."""
-        encoder = self.model.image.encoder
+        encoder = self._encoder
         graph = graph_of(encoder) if pictures and self.device.type == "cpu" else None
         if graph is not None and isinstance(self._engine, CompiledImages) and self._engine.path == graph:
             self._engine.look_around()
@@ -102,7 +102,7 @@ class VSEModel(_TorchModel):
 
     def _known(self, named: Path | None = None) -> CachedFeatures:
         spec = self.model.settings.image.encoder.model_dump(mode="json")
-        return CachedFeatures(self.model.image.encoder, spec, self.model.view, named)
+        return CachedFeatures(self._encoder, spec, self.model.view, named)
 
     @cached_property
     def _features(self) -> CachedFeatures:
