@@ -23,6 +23,7 @@ NAMES = (
         "processes",
         "bulk",
         "chunks",
+        "tails",
         "threads",
         "gru",
         "losses",
