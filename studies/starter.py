@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from studies.both import both, of, pooled
@@ -152,9 +153,10 @@ def report(name: str, models: list[Path], views: Views) -> dict[str, Metrics]:
 def mean_of(runs: Sequence[Path]) -> VSE:
     """A model whose weights are the mean of those of runs that went on from each other."""
     models = [load_model(run) for run in runs]
-    parts = [model.state_dict() for model in models]
-    mean = {name: sum(part[name] for part in parts) / len(parts) for name in parts[0]}
-    models[0].load_state_dict({name: value.to(parts[0][name].dtype) for name, value in mean.items()})
+    # Of what they learned alone: even 0 + −0 is another number than the one that a pip package brings.
+    parts = [model.kept_weights() for model in models]
+    mean = {name: torch.stack([part[name].double() for part in parts]).mean(0) for name in parts[0]}
+    models[0].load_state_dict({name: value.to(parts[0][name].dtype) for name, value in mean.items()}, strict=False)
     return models[0]
 
 
