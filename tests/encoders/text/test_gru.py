@@ -56,6 +56,34 @@ def test_states_follow_the_equations_word_by_word() -> None:
         torch.testing.assert_close(encoder(batch).vectors[0, t].double(), h, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_with_mixed_precision_only_what_is_multiplied_has_16_bits(bidirectional: bool) -> None:
+    encoder, batch = build(bidirectional, 8), tokens(3, 6, 1, 6, 4)
+    states, mask = encoder(batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed, _ = encoder(batch)
+    assert mixed.dtype == torch.float32
+    assert not torch.equal(mixed, states)
+    torch.testing.assert_close(mixed, states, atol=0.01, rtol=0)
+    for ours, exact in zip(gradients(encoder, mixed, mask), gradients(encoder, states, mask)):
+        assert ours.dtype == torch.float32
+        assert (ours - exact).norm() < 0.02 * exact.norm()
+
+
+def test_states_of_mixed_precision_follow_the_equations_with_rounded_factors() -> None:
+    encoder, batch = build(), tokens(4)
+    w_i, w_h, b_i, b_h = (p.detach() for p in encoder.gru.all_weights[0])
+    short = [value.bfloat16().float() for value in (w_i, w_h, encoder.words.weight.detach())]
+    h = torch.zeros(7)
+    for t in range(4):
+        i = (short[0] @ short[2][batch.ids[0, t]] + b_i).bfloat16().float().chunk(3)
+        g = ((short[1] @ h.bfloat16().float()).bfloat16().float() + b_h).chunk(3)
+        r, z = torch.sigmoid(i[0] + g[0]), torch.sigmoid(i[1] + g[1])
+        h = (1 - z) * torch.tanh(i[2] + r * g[2]) + z * h
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(encoder(batch).vectors[0, 3], h, atol=2e-3, rtol=0)
+
+
 @pytest.mark.parametrize("size", [3, 4])
 def test_gradients_equal_finite_differences(size: int) -> None:
     torch.manual_seed(0)
