@@ -13,8 +13,9 @@ from vsekit.errors import UserError
 from vsekit.evaluation.meeting import embedded, model_scorer, score_runs
 from vsekit.evaluation.scorers import InnerProduct, Less
 from vsekit.models.model import load_model
-from vsekit.models.querybank import FILE, Querybank, QuerybankSettings, hubness
+from vsekit.models.querybank import FILE, Querybank, QuerybankSettings, fitted, hubness
 from vsekit.parts import merged
+from vsekit.similarity.cosine import Cosine
 from vsekit.training.loop import train
 from vsekit.training.settings import RunSettings
 
@@ -69,6 +70,41 @@ def test_a_trained_model_keeps_its_bank_and_scores_with_it(collection: Path, tmp
     torch.testing.assert_close(corrected, expected, atol=2e-4, rtol=0)  # the bank is rounded to half precision
     plain = score_runs([tmp_path / "run"], test, plain=True).block(EVERYTHING, EVERYTHING)
     torch.testing.assert_close(plain, images @ captions.T)
+
+
+def around(centres: torch.Tensor, n: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randint(len(centres), (n,), generator=generator)
+    return centres[chosen] + 0.3 * torch.randn(n, centres.shape[1], generator=generator)
+
+
+def test_a_fitted_bank_says_of_new_items_what_the_whole_one_says() -> None:
+    # Subjects that are named often are near to many sentences, and so are pictures of them.
+    centres = torch.randn(12, 16, generator=torch.Generator().manual_seed(0)).repeat_interleave(torch.arange(1, 13), 0)
+    whole = Querybank(around(centres, 1000, 1), around(centres, 1200, 2), 0.1, 0.7)
+    few = fitted(whole, 24, Cosine())
+    assert (len(few.images), len(few.captions), few.temperature, few.weight) == (24, 24, 0.1, 0.7)
+    items, cosine = around(centres, 300, 3), Cosine()
+    for ours, theirs in (
+        (cosine(items, few.captions), cosine(items, whole.captions)),
+        (cosine(few.images, items).T, cosine(whole.images, items).T),
+    ):
+        of_few, of_all = hubness(ours, 0.1), hubness(theirs, 0.1)
+        assert (of_few - of_all).var() < 0.3 * of_all.var()
+        by_chance = hubness(theirs[:, :24], 0.1)
+        assert (of_few - of_all).var() < 0.05 * (by_chance - of_all).var()
+
+
+def test_a_run_keeps_what_is_fitted_where_it_was_told_to(collection: Path, tmp_path: Path) -> None:
+    train(settings(fitted=5), read(collection), tmp_path / "run")
+    bank = load_model(tmp_path / "run").querybank
+    assert bank is not None
+    assert bank.fitted
+    assert len(bank.images) == len(bank.captions) <= 5
+    train(settings(fitted=10_000), read(collection), tmp_path / "whole")
+    bank = load_model(tmp_path / "whole").querybank
+    assert bank is not None
+    assert not bank.fitted
 
 
 def test_what_else_is_searched_changes_no_score(collection: Path, tmp_path: Path) -> None:

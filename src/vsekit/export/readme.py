@@ -126,7 +126,8 @@ def readme(config: dict[str, Any]) -> str:
     ]
     if config.get("querybank"):
         sections.append(
-            "`querybank.safetensors` holds embeddings of training pictures and captions, and two numbers, a temperature τ "
+            "`querybank.safetensors` holds embeddings of training pictures and captions (or vectors that are `fitted` to "
+            "stand for many of them), and two numbers, a temperature τ "
             "and a weight w. Scores are better less w·h of the picture and w·h of the caption, h being τ·log of the mean "
             "of exp(score / τ) over the bank of the other side."
         )

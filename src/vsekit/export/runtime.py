@@ -124,7 +124,8 @@ class Exported:
 
     @cached_property
     def querybank(self) -> dict[str, Any] | None:
-        """images and captions (M, D), temperature and weight, of a model that has a bank; see `vsekit.models.querybank`."""
+        """images and captions (M, D), temperature, weight and whether it is fitted, of a model that has a bank; see
+        `vsekit.models.querybank`."""
         name = self.config.get("querybank")
         if name is None:
             return None
@@ -133,7 +134,8 @@ class Exported:
         with safe_open(self._whole(name), "np") as file:
             numbers = json.loads(file.metadata()["numbers"])
             bank = {key: file.get_tensor(key).astype(np.float32) for key in ("images", "captions")}
-        return bank | {key: float(numbers[key]) for key in ("temperature", "weight")}
+        bank |= {key: float(numbers[key]) for key in ("temperature", "weight")}
+        return bank | {"fitted": bool(numbers.get("fitted", False))}
 
     def _of_pictures(self, images: Sequence[Any]) -> np.ndarray:
         return self.embed([self.preparation.read(image) for image in images])

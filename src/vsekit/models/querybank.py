@@ -10,11 +10,18 @@ softmax, Smith et al. 2017; queries of the training set as the bank: QB-Norm, Bo
 over M pictures i_m and M captions c_m of the training set. h(c) is the same for all pictures a caption is compared with,
 h(i) for all captions, so one matrix of scores serves both directions. Neither the other queries nor the rest of what is
 searched plays a part: an item's score stays what it is, whatever else is there.
+
+A sample of thousands is needed to know h, but not to say it: h changes slowly over the space. `fitted` looks for few
+vectors v_k, in place of the c_m (and as many in place of the i_m), whose soft maximum is h but for a constant, which
+changes no ranking:
+
+    min over v of Var_i [ h_v(i) − h(i) ],   i the bank's own pictures
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,12 +38,16 @@ from vsekit.parts import Settings
 
 FILE = "querybank.safetensors"
 REPAIR = "Train again, or fetch the model whole."
+#: Of Adam, when few vectors are fitted; the rate is a share of the size of their numbers, and falls to 0.
+STEPS, RATE = 400, 0.1
 
 
 class QuerybankSettings(Settings):
-    """size: M, or all of a smaller training set. temperature: τ, best the loss's own. weight: w; 0 takes nothing off."""
+    """size: M, or all of a smaller training set. fitted: how many vectors a side are kept in their place; None: all M.
+    temperature: τ, best the loss's own. weight: w; 0 takes nothing off."""
 
     size: int = Field(default=8192, ge=1)
+    fitted: int | None = Field(default=None, ge=1)
     temperature: float = Field(default=0.05, gt=0)
     weight: float = Field(default=0.7, ge=0)
 
@@ -47,16 +58,17 @@ class QuerybankSettings(Settings):
 
 @dataclass(frozen=True)
 class Querybank:
-    """images, captions: embeddings, (M, D) each; 16-bit floats in the file."""
+    """images, captions: embeddings, (M, D) each; 16-bit floats in the file. fitted: they are no item's, but stand for many."""
 
     images: Tensor
     captions: Tensor
     temperature: float
     weight: float
+    fitted: bool = False
 
     def save(self, folder: Path) -> None:
         tensors = {"images": self.images.half().contiguous(), "captions": self.captions.half().contiguous()}
-        numbers = json.dumps({"temperature": self.temperature, "weight": self.weight})
+        numbers = json.dumps({"temperature": self.temperature, "weight": self.weight, "fitted": self.fitted})
         checksums.forget(folder, FILE)
         write_tensors(folder / FILE, tensors, {"numbers": numbers})  # several keys would be written in any order
         checksums.remember(folder, FILE)
@@ -71,7 +83,8 @@ class Querybank:
             with safe_open(folder / FILE, "pt") as file:
                 numbers = json.loads(file.metadata()["numbers"])
                 images, captions = file.get_tensor("images").float(), file.get_tensor("captions").float()
-            bank = cls(images, captions, float(numbers["temperature"]), float(numbers["weight"]))
+            fitted = bool(numbers.get("fitted", False))
+            bank = cls(images, captions, float(numbers["temperature"]), float(numbers["weight"]), fitted)
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"not a querybank: {error}", file=folder / FILE, remedy=REPAIR) from None
         return bank
@@ -85,3 +98,24 @@ def remove_querybank(folder: Path) -> None:
 def hubness(scores: Tensor, temperature: float) -> Tensor:
     """h of every row: (n, M) scores with a bank → (n,)."""
     return temperature * (torch.logsumexp(scores / temperature, dim=1) - np.log(scores.shape[1]))
+
+
+def fitted(bank: Querybank, count: int, similarity: Callable[[Tensor, Tensor], Tensor]) -> Querybank:
+    """A bank of `count` vectors a side that lowers scores nearly as `bank` does. similarity: (images, captions) → scores."""
+    images, captions = bank.images, bank.captions
+
+    def fit(start: Tensor, scores: Callable[[Tensor], Tensor]) -> Tensor:
+        target = hubness(scores(start), bank.temperature)
+        few = start[:: -(-len(start) // count)].clone().requires_grad_()
+        optimiser = torch.optim.Adam([few], rate := RATE * float(start.square().mean().sqrt()))
+        for step in range(STEPS):
+            optimiser.param_groups[0]["lr"] = rate * (1 - step / STEPS)
+            loss = (hubness(scores(few), bank.temperature) - target).var()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        return few.detach()
+
+    few_captions = fit(captions, lambda some: similarity(images, some))
+    few_images = fit(images, lambda some: similarity(some, captions).T)
+    return Querybank(few_images, few_captions, bank.temperature, bank.weight, fitted=True)

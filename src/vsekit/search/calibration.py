@@ -206,9 +206,10 @@ class Calibration:
         """That of the index, or that of the model's folder, or none."""
 
         def known() -> np.ndarray | None:
-            """Of the querybank, or of the index."""
+            """Of the querybank where it holds sentences, else of the index."""
             own = found._sample.get("caption")
-            return model.bank.captions if model.bank else None if own is None else own[:, : model.dim]
+            held = model.bank.known if model.bank else None
+            return held if held is not None or own is None else own[:, : model.dim]
 
         found = cls(store.header.get("calibration") or {}, store, known)
         plain = store.dim == model.dim  # as the scores in a folder are

@@ -32,9 +32,10 @@ AT_ONCE = 1024
 
 
 class Owing(ABC):
-    """What knows how much items owe. captions: those it knows, (M, D), where they are the same for all its parts."""
+    """What knows how much items owe. known: vectors of sentences that it holds, (M, D), where all its parts hold the same;
+    None where they are of no sentence, but fitted."""
 
-    captions: np.ndarray | None
+    known: np.ndarray | None
 
     @abstractmethod
     def owed(self, vectors: np.ndarray, kind: Kind) -> np.ndarray:
@@ -49,12 +50,17 @@ class Bank(Owing):
     captions: np.ndarray
     temperature: float
     weight: float
+    fitted: bool = False
+
+    @property
+    def known(self) -> np.ndarray | None:  # type: ignore[override]
+        return None if self.fitted else self.captions
 
     def owed(self, vectors: np.ndarray, kind: Kind) -> np.ndarray:
-        known = self.captions if kind == "image" else self.images
+        others = self.captions if kind == "image" else self.images
         found = np.empty(len(vectors), np.float32)
         for at in range(0, len(vectors), AT_ONCE):
-            scores = vectors[at : at + AT_ONCE] @ known.T / self.temperature
+            scores = vectors[at : at + AT_ONCE] @ others.T / self.temperature
             top = scores.max(axis=1, keepdims=True)
             found[at : at + AT_ONCE] = top[:, 0] + np.log(np.exp(scores - top).mean(axis=1))
         return self.weight * self.temperature * found
