@@ -2,7 +2,8 @@
 
 300-d words, 1,024-d GRU and space, batch 128, 1,280-d features, captions of Flickr8k's lengths. The yardstick is the
 same step without any loop around it (`benchmarks.gru`, which in turn is measured beside its bare matrix products), so
-the ratio says what reading batches, logging, watching and checkpoints cost.
+the ratio says what reading batches, logging, watching and checkpoints cost. Where the processor multiplies 16-bit numbers,
+the same with mixed precision beside 32 bits.
 """
 
 from __future__ import annotations
@@ -39,19 +40,28 @@ def run(scale: float = 1.0) -> list[dict[str, object]]:
     """Rows of name, rate, yardstick, ratio and target."""
     pairs = collection(max(60, round(1200 * scale)))
     captions = sum(pairs.pictures[caption.picture].split == "train" for caption in pairs.captions)
-    one, three = (_seconds(pairs, epochs) for epochs in (1, 3))
-    rate = 2 * captions / (three - one)  # what comes before and after the epochs cancels
+    rate = _rate(pairs, captions)
     torch.manual_seed(0)
     encoder = gru.GRUSettings().build(Vocabulary(map(str, range(gru.WORDS))))
     step = gru.training_step(lambda tokens: encoder(tokens).vectors, encoder, fused=True)
     (tokens,) = gru.captions(1)
     features = torch.randn(gru.BATCH, gru.FEATURES)
     (best,) = gru.seconds(lambda: step(tokens, features), repeats=max(3, round(10 * scale)))
-    name = f"vse train, VSE++ pairs/s (threads: {torch.get_num_threads()}); yardstick: the bare training step"
-    return [gru.row(name, rate, gru.BATCH / best, 0.9)]
+    name = f"vse train, VSE++ pairs/s (threads: {torch.get_num_threads()})"
+    rows = [gru.row(f"{name}; yardstick: the bare training step", rate, gru.BATCH / best, 0.9)]
+    if torch.cpu._is_avx512_bf16_supported():
+        mixed = _rate(pairs, captions, "bf16-mixed")
+        rows.append(gru.row(f"{name} --precision bf16-mixed; yardstick: 32-true", mixed, rate, 1.3))
+    return rows
 
 
-def _seconds(pairs: Pairs, epochs: int) -> float:
+def _rate(pairs: Pairs, captions: int, precision: str = "32-true") -> float:
+    """Pairs a second; what comes before and after the epochs cancels."""
+    one, three = (_seconds(pairs, epochs, precision) for epochs in (1, 3))
+    return 2 * captions / (three - one)
+
+
+def _seconds(pairs: Pairs, epochs: int, precision: str) -> float:
     """Of a whole run; CPU time on one thread, as `gru.seconds` has it."""
     settings = load_settings("vsepp:1.6").model_dump(mode="json")
     change = {
@@ -64,5 +74,5 @@ def _seconds(pairs: Pairs, epochs: int) -> float:
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     with tempfile.TemporaryDirectory() as folder:
         start = clock()
-        train(RunSettings.model_validate(merged(settings, change)), pairs, Path(folder) / "run")
+        train(RunSettings.model_validate(merged(settings, change)), pairs, Path(folder) / "run", precision=precision)
         return clock() - start

@@ -13,28 +13,21 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from vsekit import recipes
 from vsekit.data.pairs import Caption, Pairs
 from vsekit.data.readers import read
 from vsekit.data.views import ViewSettings
 from vsekit.diagnostics.duplicates import duplicate_pictures
-from vsekit.encoders.image import encoder_settings
-from vsekit.encoders.weights import weights_fingerprint
 from vsekit.features.cache import stored_features
-from vsekit.files import cache_folder, fingerprint, write_json, write_npy
+from vsekit.files import write_json
 from vsekit.memory import keep_freed_memory
 from vsekit.progress import Progress
 from vsekit.training.settings import RunSettings
 
 DUPLICATES = Path(__file__).parent / "results" / "both" / "duplicates.json"
-#: Pictures whose features are kept in one folder.
-BLOCK = 4000
 #: Cosine, as seen from the mean, from which two photographs count as one.
 THRESHOLD = 0.9
 
@@ -54,23 +47,20 @@ def joined(parts: dict[str, Pairs]) -> Pairs:
     return Pairs(pictures, captions, Path("+".join(parts)))
 
 
-def blocks(pairs: Pairs) -> list[list[int]]:
-    """The pictures in pieces of one split each, so that several processes can extract features of a collection."""
-    splits = [[i for i, p in enumerate(pairs.pictures) if p.split == split] for split in pairs.splits]
-    return [some[start : start + BLOCK] for some in splits for start in range(0, len(some), BLOCK)]
-
-
 def with_features(parts: dict[str, Pairs], settings: RunSettings, view: ViewSettings, progress: Progress) -> Pairs:
-    """`joined`, with the features that the run's image encoder makes of the pictures under `view`."""
+    """`joined`, with the features that the run's image encoder makes of the pictures under `view`.
+
+    They are kept by split, as `vse train` keeps those of a collection, so that either finds what the other made.
+    """
     encoder = settings.model.image.encoder.build().eval()
     spec = settings.model.image.encoder.model_dump(mode="json")
     arrays, rows, source = [], [], None
     for pairs in parts.values():
         own = np.zeros(len(pairs.pictures), np.int64)
-        for block in blocks(pairs):
-            stored, _ = stored_features(encoder, spec, pairs.take(block), view, progress)
+        for split in pairs.splits:
+            stored, _ = stored_features(encoder, spec, pairs.split(split), view, progress)
             assert stored.features is not None
-            own[block] = sum(map(len, arrays)) + np.arange(len(stored.features))
+            own[[p.split == split for p in pairs.pictures]] = sum(map(len, arrays)) + np.arange(len(stored.features))
             arrays.append(stored.features)
             source = stored.feature_source
         rows += own.tolist()
@@ -84,33 +74,6 @@ def both(flickr8k: Path, coco: Path, settings: RunSettings, progress: Progress) 
     leaks = set(json.loads(DUPLICATES.read_text(encoding="utf-8"))["left_out"])
     pairs = with_features(collections(flickr8k, coco), settings, settings.data.eval_view, progress)
     return pairs.take(i for i, picture in enumerate(pairs.pictures) if picture.id not in leaks)
-
-
-def pooled(pairs: Pairs, settings: RunSettings) -> Pairs:
-    """Pairs with the maps of cut encoders → with the features of the whole encoders: what their tails make of the maps."""
-    cut = settings.model.image.encoder
-    whole = encoder_settings(without_cut(cut.model_dump(mode="json")))
-    assert pairs.features is not None
-    assert pairs.feature_source is not None
-    kept = cache_folder() / "pooled" / f"{fingerprint(pairs.feature_source, [p.id for p in pairs.pictures])}.npy"
-    if not kept.is_file():
-        write_npy(kept, _through(cut.build().tail(), pairs.features))
-    weights = weights_fingerprint(whole.build().eval())
-    source = pairs.feature_source | {"encoder": whole.model_dump(mode="json"), "weights": weights}
-    return replace(pairs, features=np.load(kept), feature_source=source)
-
-
-@torch.inference_mode()
-def _through(tail: nn.Module | None, maps: np.ndarray, size: int = 64) -> np.ndarray:
-    assert tail is not None
-    some = (torch.from_numpy(maps[start : start + size].astype(np.float32)) for start in range(0, len(maps), size))
-    return torch.cat([tail(piece) for piece in some]).numpy()
-
-
-def without_cut(spec: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the same encoder, whole."""
-    members = [{key: value for key, value in member.items() if key != "cut"} for member in spec["members"]]
-    return spec | {"members": members}
 
 
 def of(pairs: Pairs, name: str, split: str) -> Pairs:

@@ -31,12 +31,17 @@ TOLD = {
     "starter-second": "the second: MiniLM, both collections",
     "bow": "a bag of words, a teacher",
     "words": "`words`: MiniLM with learned words beside it, a teacher",
-    "teachers": "the teachers together",
+    "student-teachers": "the teachers together",
     "taught": "the passes of `words` with the teachers' scores",
     "student": "`student`: from `words`, with the teachers' scores, and the last half of its image encoders learns",
     "longer": "`longer`: that with two passes more",
-    "starter": "the mean of the weights of both, in 8 bits: now in the package",
-    "together": "`longer` and its teachers together",
+    "longer-together": "`longer` and its teachers together",
+    "starter-third": "the third starter: the mean of the weights of both, in 8 bits",
+    "further-teachers": "the third starter and its teachers together, the next teacher",
+    "further": "`further`: from the third starter, taught by it and its teachers, five passes more",
+    "further-together": "`further` and all its teachers together",
+    "starter": "the starter in the package: in 8 bits, plain",
+    "starter-bank": "the same, with the querybank that comes with it",
 }
 TEXT = """# COCO
 

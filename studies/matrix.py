@@ -5,6 +5,7 @@
                                                            first principal components, to save time
                name → {mean: other}                        the mean of others' cells
     base:      RunSettings
+    precision: of training, as `vse train --precision` names it; 32-true unless said, and a run may say its own
     variants:  named changes that runs share
     runs:      name → {about, use: [variants], set: {changes}, features: name, seeds: [0, 1, 2], needs: run}
                name → {about, ensemble: [runs], seeds}     the mean of their scores
@@ -53,6 +54,7 @@ from vsekit.training.settings import RunSettings
 LAST_RANK = 255
 #: How often the CPU time so far is written down.
 MARK_SECONDS = 5.0
+FULL = "32-true"
 RANK_BINS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5001)
 
 
@@ -67,6 +69,7 @@ class Run:
     needs: tuple[str, ...]
     settings: dict[str, Any]
     ensemble: bool = False
+    precision: str = FULL
 
     @property
     def id(self) -> str:
@@ -94,15 +97,21 @@ class Study:
             return [Run(name, seed, about, "several", members, settings, ensemble=True) for seed in seeds]
         needs = (entry["needs"],) if "needs" in entry else ()
         settings = settings_of(self.content, entry)
-        return [Run(name, seed, about, features, needs, merged(settings, {"seed": seed})) for seed in seeds]
+        precision = entry.get("precision", self.content.get("precision", FULL))
+        return [
+            Run(name, seed, about, features, needs, merged(settings, {"seed": seed}), precision=precision)
+            for seed in seeds
+        ]
 
     def result(self, run: str) -> dict[str, Any] | None:
-        """The result of a run, if it was made with the settings and features the run has now."""
+        """The result of a run, if it was made with the settings, features and precision the run has now."""
         file = self.results / f"{run}.json"
         found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
         wanted = self.runs.get(run)
-        same = found and wanted and (found["settings"], found["features"]) == (wanted.settings, wanted.features)
-        return found if same else None
+        if not found or not wanted:
+            return None
+        made = (found["settings"], found["features"], found.get("precision", FULL))
+        return found if made == (wanted.settings, wanted.features, wanted.precision) else None
 
     def of(self, name: str) -> list[dict[str, Any]]:
         """The finished results of a configuration, a seed each."""
@@ -162,7 +171,8 @@ def run_one(study: Study, run: Run, data: Path, word_vectors: Path | None, progr
             write_json(marker, {"cpu_seconds": before + time.process_time()})
 
     threading.Thread(target=mark, daemon=True).start()
-    end = train(RunSettings.model_validate(json.loads(text)), pairs, folder, resume=True, progress=progress)
+    settings = RunSettings.model_validate(json.loads(text))
+    end = train(settings, pairs, folder, resume=True, precision=run.precision, progress=progress)
     trained.set()
     cpu = before + time.process_time()
     val = pairs.split("val")
@@ -200,6 +210,7 @@ def _opening(run: Run) -> dict[str, Any]:
         "about": run.about,
         "features": run.features,
         "settings": run.settings,
+        "precision": run.precision,
     }
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 import yaml
 
-from studies.both import both, of, pooled
+from studies.both import both, of
 from vsekit import recipes
 from vsekit.data.pairs import Pairs
 from vsekit.evaluation.meeting import embedded, model_scorer
@@ -31,6 +31,7 @@ from vsekit.evaluation.scorers import Average
 from vsekit.files import write_json, write_text
 from vsekit.memory import keep_freed_memory
 from vsekit.models.model import VSE, load_model, take_weights
+from vsekit.models.querybank import Querybank, QuerybankSettings, fitted
 from vsekit.models.settings import ModelSettings
 from vsekit.parts import merged
 from vsekit.progress import QUIET, Progress
@@ -44,7 +45,10 @@ HERE = Path(__file__).parent
 OUT = HERE.parent / "src" / "vsekit" / "models" / "starter"
 RESULTS = HERE / "results" / "both"
 COLLECTIONS = ("flickr8k", "coco")
-TEACHERS = ("words", "bow")
+#: Vectors a side that stand for training pictures and captions: what fits into 12 MB.
+BANK = QuerybankSettings(fitted=96)
+#: In the name of a model whose weights are the mean of several runs'.
+JOINED = "+"
 TAUGHT = {
     False: "from the captions",
     True: "from the captions, and from the scores of teachers trained on the same photographs (`distillation`)",
@@ -82,13 +86,14 @@ def runs() -> dict[str, Any]:
     return study["teachers"] | {name: run for name, run in study.items() if name != "teachers"}
 
 
-def settings_of(run: dict[str, Any], folder: Path, teachers: Sequence[str]) -> RunSettings:
+def settings_of(run: dict[str, Any], folder: Path) -> RunSettings:
     """The row with the changes; it starts from the run that `start` names, and a distilling stage gets its teachers."""
     settings = merged(recipes.find(f"flickr8k:{run['row']}").settings, run["change"])
     stage = settings["stages"]["heads"]
-    if "distillation" in str(stage["loss"]):
-        runs = [folder / teacher for teacher in teachers]
-        stage["teacher"] = [str(cut_folder(run) if "cut" in str(settings["model"]["image"]) else run) for run in runs]
+    if "teachers" in run:
+        stage["teacher"] = [folder / name for name in run["teachers"]]
+        if "cut" in str(settings["model"]["image"]):
+            stage["teacher"] = [one if JOINED in one.name else cut_folder(one) for one in stage["teacher"]]
     if "start" in run:
         stage["start"] = str(folder / run["start"])
     return RunSettings.model_validate(settings)
@@ -98,26 +103,40 @@ def settings_of(run: dict[str, Any], folder: Path, teachers: Sequence[str]) -> R
 class Views:
     """Both collections with what a model reads of the pictures: maps for one whose encoders are cut, features for others."""
 
-    maps: Pairs
-    settings: RunSettings
+    flickr8k: Path
+    coco: Path
+    cut: RunSettings
+    whole: RunSettings
+    progress: Progress
+
+    @cached_property
+    def maps(self) -> Pairs:
+        return both(self.flickr8k, self.coco, self.cut, self.progress)
 
     @cached_property
     def features(self) -> Pairs:
-        return pooled(self.maps, self.settings)
+        return both(self.flickr8k, self.coco, self.whole, self.progress)
+
+    def are_maps(self, settings: ModelSettings) -> bool:
+        return settings.image.encoder == self.cut.model.image.encoder
 
     def of(self, settings: ModelSettings) -> Pairs:
-        return self.maps if settings.image.encoder == self.settings.model.image.encoder else self.features
+        return self.maps if self.are_maps(settings) else self.features
 
 
 def cut_folder(run: Path) -> Path:
     return run.with_name(f"{run.name}-cut")
 
 
-def save_cut(run: Path, settings: RunSettings, views: Views) -> None:
-    """A teacher as the same model with cut encoders, so that it reads the student's maps; and its vectors, which it has
-    from features sooner than from maps."""
+def make_teacher(run: Path, views: Views) -> None:
+    """The mean of the runs that its name joins, as it is kept; or a teacher with frozen encoders as the same model with cut
+    ones, so that it reads the student's maps, and its vectors, which it has from features sooner than from maps."""
+    if JOINED in run.name:
+        if not run.is_dir():
+            mean_of([run.with_name(name) for name in run.name.split(JOINED)]).save(run, bits=8)
+        return
     model = load_model(run)
-    image = model.settings.image.model_copy(update={"encoder": settings.model.image.encoder})
+    image = model.settings.image.model_copy(update={"encoder": views.cut.model.image.encoder})
     cut = VSE(model.settings.model_copy(update={"image": image}), model.tokenizer, model.view)
     take_weights(cut, model)
     cut.save(cut_folder(run))
@@ -129,21 +148,20 @@ def read(model: VSE, pairs: Pairs) -> tuple[Any, Any]:
     return embedded(model, pairs, tokens=read_texts(model, pairs, QUIET))
 
 
-def measured(models: list[Path], views: Views) -> dict[str, Metrics]:
-    """Both validation splits, scored by a model or by the mean of several; without querybanks."""
+def measured(models: list[Path], views: Views, plain: bool) -> dict[str, Metrics]:
+    """Both validation splits, scored by a model or by the mean of several. plain: without querybanks."""
     found = {}
     for name in COLLECTIONS:
         scorers = []
         for model in map(load_model, models):
-            model.querybank = None
             val = of(views.of(model.settings), name, "val")
-            scorers.append(model_scorer(model, *read(model, val)))
+            scorers.append(model_scorer(model, *read(model, val), plain=plain))
         found[name] = evaluate(Average(scorers), val.picture_groups, val.caption_groups)
     return found
 
 
-def report(name: str, models: list[Path], views: Views) -> dict[str, Metrics]:
-    found = measured(models, views)
+def report(name: str, models: list[Path], views: Views, plain: bool = True) -> dict[str, Metrics]:
+    found = measured(models, views, plain)
     write_json(RESULTS / f"{name}.json", {key: metrics.to_dict() for key, metrics in found.items()})
     for key, metrics in found.items():
         print(f"{name}, {key}:", *metrics.table(), sep="\n", flush=True)
@@ -160,24 +178,37 @@ def mean_of(runs: Sequence[Path]) -> VSE:
     return models[0]
 
 
+def bank_of(model: VSE, train: Pairs) -> Querybank:
+    """Fitted to a sample of the training set."""
+    some = train.take(BANK.sample(len(train.pictures)).tolist())
+    images, captions = read(model, some)
+    whole = Querybank(images, captions[BANK.sample(len(captions))], BANK.temperature, BANK.weight)
+    return fitted(whole, BANK.fitted or len(images), model.similarity)
+
+
 def keep(runs: Sequence[Path], out: Path, views: Views, taught: str) -> None:
-    """The mean of runs as the starter: in 8 bits, calibration on both validation splits, and the card of the first."""
-    run = runs[0]
+    """The mean of runs as the starter: in 8 bits, a querybank, calibration on both validation splits, and the card of the
+    last."""
+    run = runs[-1]
     mean_of(runs).save(out, bits=8)
     model = load_model(out)
-    val = views.of(model.settings).split("val")
+    pairs = views.of(model.settings)
+    bank_of(model, pairs.split("train")).save(out)
+    val = pairs.split("val")
     images, captions = read(model, val)
     write_sealed(
         out / "calibration.json",
         calibrate_pairs(images.numpy(), captions.numpy(), val.picture_groups, val.caption_groups),
     )
     rows = []
-    for key, m in report("starter", [out], views).items():
-        numbers = [m.i2t[k] for k in ("r1", "r5", "r10")] + [m.t2i[k] for k in ("r1", "r5", "r10")] + [m.rsum]
-        rows.append(f"| {key} | " + " | ".join(f"{number:.1f}" for number in numbers) + " |")
+    for name, plain in (("starter", True), ("starter-bank", False)):
+        for key, m in report(name, [out], views, plain).items():
+            numbers = [m.i2t[k] for k in ("r1", "r5", "r10")] + [m.t2i[k] for k in ("r1", "r5", "r10")] + [m.rsum]
+            told = key + ", with the querybank" * (not plain)
+            rows.append(f"| {told} | " + " | ".join(f"{number:.1f}" for number in numbers) + " |")
     shutil.copyfile(run / "model" / "README.md", out / "README.md")
     card = (out / "README.md").read_text(encoding="utf-8").replace(str(run.parent), "runs/both")
-    note = NOTE.format(pictures=len(views.maps.split("train").pictures), taught=taught, rows="\n".join(rows))
+    note = NOTE.format(pictures=len(pairs.split("train").pictures), taught=taught, rows="\n".join(rows))
     write_text(out / "README.md", card.replace("\n## Use\n", f"{note}\n## Use\n", 1))
 
 
@@ -197,25 +228,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     keep_freed_memory()
-    study, teachers = runs(), [options.runs / name for name in TEACHERS]
-    settings = {name: settings_of(run, options.runs, TEACHERS) for name, run in study.items()}
-    progress = Progress()
-    maps = both(options.flickr8k, options.coco, settings["student"], progress)
-    views = Views(maps, settings["student"])
+    study, progress = runs(), Progress()
+    settings = {name: settings_of(run, options.runs) for name, run in study.items()}
+    views = Views(options.flickr8k, options.coco, settings["student"], settings["words"], progress)
     if options.measure:
         report(options.name, [options.measure], views)
         return
     for name in [] if options.keep else options.only or study:
-        pairs = views.of(settings[name].model)
-        if settings[name].stages["heads"].teacher:
-            report("teachers", teachers, views)
-            for teacher in teachers if pairs is views.maps else ():
-                save_cut(teacher, settings[name], views)
+        folder, model = options.runs / name, settings[name].model
+        teachers = [options.runs / one for one in study[name].get("teachers", ())]
+        for teacher in teachers if views.are_maps(model) else ():
+            make_teacher(teacher, views)
         run = {"resume": True, "precision": PRECISION, "checkpoint_seconds": 120, "progress": progress}
-        train(settings[name], pairs, options.runs / name, **run)
-        report(name, [options.runs / name], views)
-        if pairs is views.maps:
-            report("together", [options.runs / name, *teachers], views)
+        train(settings[name], views.of(model), folder, **run)
+        report(name, [folder], views)
+        if teachers:
+            report(f"{name}-teachers", teachers, views)
+            report(f"{name}-together", [folder, *teachers], views)
     if options.keep:
         taught = TAUGHT[bool(settings[options.keep[0]].stages["heads"].teacher)]
         keep([options.runs / name for name in options.keep], options.out, views, taught)

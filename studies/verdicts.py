@@ -89,11 +89,16 @@ def converged_table(short: Study, long: Study, pooled: float) -> list[str]:
 
 
 def _converged(claim: dict[str, Any] | None, found: dict[str, Any], pooled: float) -> list[str]:
-    """The difference of converged runs, its interval, seeds, and the verdict with the rule that ended it."""
+    """The difference of converged runs, its interval, seeds, and the verdict with the rule that ended it; of smaller models
+    where those of the paper's size are not trained."""
     if claim is None:
         return ["", "", "", "no converged run yet"]
     sides = [claim["better"], claim["than"]]
     missing = [f"`{name}`" for name in sides if name not in found]
+    smaller = claim.get("smaller", {})
+    if missing and {smaller.get("better"), smaller.get("than")} <= found.keys():
+        *cells, verdict = _converged(smaller, found, pooled)
+        return [*cells, f"at {smaller['at']}: {verdict}"]
     if missing:
         return ["", "", "", f"no converged run yet of {', '.join(missing)}"]
     d = difference([(1.0, found[sides[0]]), (-1.0, found[sides[1]])], pooled)

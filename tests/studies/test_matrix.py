@@ -122,11 +122,18 @@ def test_the_plan_at_convergence_names_runs_that_exist_and_every_run_stops_when_
     study = Study(folder / "converged.yaml", tmp_path, tmp_path)
     for claim in study.content["claims"]:
         assert {claim["better"], claim["than"]} <= study.content["runs"].keys()
+        smaller = claim.get("smaller", claim)
+        assert {smaller["better"], smaller["than"]} <= study.content["runs"].keys()
+        small = {claim["better"] + "-256", claim["than"] + "-256"}
+        assert smaller is claim or small == {smaller["better"], smaller["than"]}
     for run in study.runs.values():
         if run.ensemble:
             continue
         stage = RunSettings.model_validate(run.settings).stages["main"]
         assert stage.early_stop == 3
+        if run.name.endswith("-256"):
+            assert run.settings["model"]["dim"] == 256
+            continue
         # VSE++, ConVSE and SCAN; dual-path's Stages I and II; VSRN; the second rounds of SCAN and BFAN; VSE+2AD.
         sizes = {(30, 1024), (240, 2048), (60, 2048), (20, 2048), (15, 1024), (25, 1024)}
         assert (stage.epochs, run.settings["model"]["dim"]) in sizes, run.id

@@ -51,6 +51,16 @@ def test_a_converged_verdict_stands_beside_the_short_one_and_the_papers_own_diff
     assert row[6:] == ["1/1", "holds; the interval leaves 0 out"]
 
 
+def test_smaller_models_stand_in_for_missing_ones_and_are_called_so(tmp_path: Path) -> None:
+    larger = CLAIM | {"better": "huge", "smaller": {"better": "max", "than": "sum", "at": "256"}}
+    short = study(tmp_path / "short", [CLAIM], {"max": [200.0], "sum": [220.0]})
+    long = study(tmp_path / "long", [larger], {"max": [260.0], "sum": [240.0]})
+    row = cells(converged_table(short, long, pooled=4.0)[2])
+    assert row[4:] == ["+20.0", "+14.1 … +25.9", "1/1", "at 256: holds; the interval leaves 0 out"]
+    both = study(tmp_path / "both", [larger | {"better": "max", "than": "sum"}], {"max": [260.0], "sum": [240.0]})
+    assert cells(converged_table(short, both, pooled=4.0)[2])[7] == "holds; the interval leaves 0 out"
+
+
 def test_a_claim_without_converged_runs_says_so(tmp_path: Path) -> None:
     other = CLAIM | {"claim": "Another"}
     short = study(tmp_path / "short", [CLAIM, other], {"max": [200.0], "sum": [220.0]})
