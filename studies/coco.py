@@ -38,8 +38,9 @@ TOLD = {
     "longer-together": "`longer` and its teachers together",
     "starter-third": "the third starter: the mean of the weights of both, in 8 bits",
     "further-teachers": "the third starter and its teachers together, the next teacher",
-    "further": "`further`: from the third starter, taught by it and its teachers, five passes more",
+    "further": "`further`: from the third starter, taught by it and its teachers, four passes more",
     "further-together": "`further` and all its teachers together",
+    "further-together-bank": "the same, with the querybanks of those that have one",
     "starter": "the starter in the package: in 8 bits, plain",
     "starter-bank": "the same, with the querybank that comes with it",
 }

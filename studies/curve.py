@@ -1,6 +1,6 @@
 """How much the number of training pictures matters on COCO: one row of recipes/coco.yaml, trained on more and more of them.
 
-    python -m studies.curve --coco DIR [--row bow] [--pictures 3000 7000 15000] [--runs runs/curve]
+    python -m studies.curve --coco DIR [--row bow] [--pictures 3000 7000 15000] [--runs runs/curve] [--precision bf16-mixed]
 
 The pictures are drawn once, each set within the next; passes, schedule and validation split are the row's. Plain scores.
 Writes studies/results/coco-curve/ROW-N.json, which docs/coco.md shows beside the whole row's.
@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--row", default="bow", help="of recipes/coco.yaml")
     parser.add_argument("--pictures", type=int, nargs="+", default=[3000, 7000, 15000], metavar="N")
     parser.add_argument("--runs", type=Path, default=Path("runs/curve"), help="where runs go")
+    parser.add_argument("--precision", default="32-true", help="of training, as for vse train")
     options = parser.parse_args()
     keep_freed_memory()
     settings, progress = recipes.load_settings(f"coco:{options.row}", ["querybank=null"]), Progress()
@@ -51,12 +52,13 @@ def main() -> None:
     for count in options.pictures:
         part, name = some(pairs, count), f"{options.row}-{count}"
         run = options.runs / name
-        train(settings, part, run, resume=True, progress=progress)
+        train(settings, part, run, resume=True, precision=options.precision, progress=progress)
         val, model = part.split("val"), load_model(run)
         metrics = evaluate(model_scorer(model, *embedded(model, val)), val.picture_groups, val.caption_groups)
         captions = len(part.split("train").captions)
-        found = {"row": options.row, "pictures": count, "captions": captions, "cpu_minutes": round(cpu_minutes(run), 1)}
-        write_json(RESULTS / f"{name}.json", found | {"metrics": metrics.to_dict()})
+        found = {"row": options.row, "pictures": count, "captions": captions, "precision": options.precision}
+        found |= {"cpu_minutes": round(cpu_minutes(run), 1), "metrics": metrics.to_dict()}
+        write_json(RESULTS / f"{name}.json", found)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 show the results.
 
     python -m studies.models --data flickr8k [--out runs] [ROW …]
-    python -m studies.models --recipe coco --data coco [--out runs] [ROW …]
+    python -m studies.models --recipe coco --data coco [--out runs] [--precision bf16-mixed] [ROW …]
 
-Also without querybanks; of an ensemble, what it loses without each of its members, and a gallery of its retrievals.
+Also without querybanks; of an ensemble, what it loses without each of its members, and of Flickr8k's a gallery of its retrievals.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def measured(result: Reproduced, data: Path) -> dict[str, Any]:
         whole = slice(None)
         scores = torch.stack([scorer.block(whole, whole).clone() for scorer in scorers])
         answer["without"] = {run.name: measure(scorers[:i] + scorers[i + 1 :]).rsum for i, run in enumerate(runs)}
-        answer["gallery"] = shown(scores.mean(0).numpy(), pairs)
+        if row.recipe == "flickr8k":  # of COCO's captions none is kept here
+            answer["gallery"] = shown(scores.mean(0).numpy(), pairs)
         answer["by_weight"] = {}
         for weight in WEIGHTS:
             for model in models:
@@ -105,12 +106,15 @@ def main() -> None:
     parser.add_argument("--recipe", choices=["flickr8k", "coco"], default="flickr8k")
     parser.add_argument("--data", type=Path, required=True, help="the collection in Karpathy's JSON, with the pictures")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="where runs go")
+    parser.add_argument("--precision", default="32-true", help="of training, as for vse train")
     options = parser.parse_args()
     keep_freed_memory()
     for row in recipes.rows(options.recipe):
         if not options.rows or row.name in options.rows:
-            (result,) = reproduce([row.id], options.data, options.out, progress=Progress())
-            write_json(RESULTS / f"{options.recipe}-models" / f"{row.name}.json", measured(result, options.data))
+            how = {"precision": options.precision, "progress": Progress()}
+            (result,) = reproduce([row.id], options.data, options.out, **how)
+            found = measured(result, options.data) | {"precision": options.precision}
+            write_json(RESULTS / f"{options.recipe}-models" / f"{row.name}.json", found)
 
 
 if __name__ == "__main__":

@@ -244,7 +244,8 @@ def main() -> None:
         report(name, [folder], views)
         if teachers:
             report(f"{name}-teachers", teachers, views)
-            report(f"{name}-together", [folder, *teachers], views)
+            for bank, plain in (("", True), ("-bank", False)):
+                report(f"{name}-together{bank}", [folder, *teachers], views, plain)
     if options.keep:
         taught = TAUGHT[bool(settings[options.keep[0]].stages["heads"].teacher)]
         keep([options.runs / name for name in options.keep], options.out, views, taught)
