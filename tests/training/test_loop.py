@@ -78,6 +78,19 @@ def test_a_part_with_rate_zero_stays(collection: Path, tmp_path: Path) -> None:
     assert not torch.equal(trained.text.head.weight, fresh.text.head.weight)
 
 
+def test_early_stop_waits_for_the_epoch_it_counts_from(collection: Path, tmp_path: Path) -> None:
+    still = {"epochs": 9, "early_stop": 2, "early_stop_from": 6, "optimiser": {"lr": 1e-12}}
+    train(settings(stages={"first": still} | ONE_STAGE), read(collection), tmp_path / "run")
+    assert [line["epoch"] for line in read_metrics(tmp_path / "run") if line["event"] == "validation"] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+    ]
+
+
 def test_early_stop_ends_a_stage_that_gets_no_better(collection: Path, tmp_path: Path) -> None:
     one = settings(stages={"first": {"epochs": 50, "early_stop": 2, "optimiser": {"lr": 1e-12}}} | ONE_STAGE)
     train(one, read(collection), tmp_path / "run")

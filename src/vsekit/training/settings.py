@@ -99,6 +99,8 @@ class StageSettings(Settings):
         stage itself, and one that starts from `previous`, go on with the weights as they are. None: no average.
     validate_every: epochs between two validations, where they cost much (set similarities); the last epoch has one.
     early_stop: stop after so many epochs without a better validation rsum.
+    early_stop_from: not before the end of this epoch: one after the last fall of the rate, for example, which often lifts a
+        validation that had stopped rising.
     """
 
     epochs: int = Field(default=30, ge=1)
@@ -121,6 +123,7 @@ class StageSettings(Settings):
     average: float | None = Field(default=None, gt=0, lt=1)
     validate_every: int = Field(default=1, ge=1)
     early_stop: int | None = Field(default=None, ge=1)
+    early_stop_from: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _pictures_to_score(self) -> StageSettings:

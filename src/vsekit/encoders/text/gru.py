@@ -32,6 +32,10 @@ from vsekit.encoders.base import TextEncoder, Tokenizer, Tokens
 from vsekit.encoders.text.words import VocabularySettings
 from vsekit.parts import Sets
 
+#: Products of 16-bit numbers have a multiple of so many rows: for each number of rows the library keeps a program of its own,
+#: with its memory, and batches have hundreds of different ones (5 GiB in place of 1).
+EVEN = 128
+
 
 class Beginnings(NamedTuple):
     """The different beginnings of a batch of sentences, as a tree: the shortest first, and of those equally long the
@@ -132,11 +136,13 @@ class _States(torch.autograd.Function):
         columns = weight.unflatten(1, (pieces, -1)).transpose(0, 1)
         grad_table = states.new_zeros(ctx.different_words, 4 * size)
         # What W_h is multiplied with, and the gradients of these products (the fourth columns come along unused).
-        prolonged = states.new_empty(sum(tree.going_on), size)
-        grad_products = states.new_empty(len(prolonged), 4 * size)
+        rows = sum(tree.going_on)
+        more = 0 if weight.dtype == states.dtype else -rows % EVEN
+        prolonged = F.pad(states.new_empty(rows, size), (0, 0, 0, more))
+        grad_products = F.pad(states.new_empty(rows, 4 * size), (0, 0, 0, more))
         scratch = states.new_empty(max(tree.counts), 4 * size)
         from_children = states.new_empty(0, size)
-        start, row, word = len(gates), len(prolonged), len(tree.places)
+        start, row, word = len(gates), rows, len(tree.places)
         for step in range(len(tree.counts) - 1, -1, -1):
             count, running = tree.counts[step], tree.running[step]
             end, start, word = start, start - count, word - running
@@ -224,7 +230,7 @@ class GRU(TextEncoder):
 
     def _states(self, ids: Tensor, lengths: Tensor, dtype: torch.dtype | None) -> Tensor:
         different, rows = ids.unique(return_inverse=True)
-        words = self.words(different)
+        words = self.words(different if dtype is None else F.pad(different, (0, -len(different) % EVEN)))
         directions = []
         for reverse, (weight_ih, weight_hh, bias_ih, bias_hh) in enumerate(self.gru.all_weights):
             tree = beginnings(rows.numpy(), lengths.numpy(), reverse=bool(reverse))
