@@ -1,9 +1,9 @@
 """docs/study.md and its charts, from a study's result files alone.
 
 In the template, `<!-- name -->` is a table or chart; `{{rsum RUN}}` is the mean rsum of a run of the matrix and `{{diff A B}}` the
-difference of two with its interval. Of a row of the recipe, `{{minutes ROW}}` are the CPU-minutes, `{{model ROW}}` is the rsum,
-`{{plain ROW}}` that without querybanks (`{{plain_r1 ROW}}`: R@1 both ways), and `{{weights ROW}}` lists it with other weights of
-the bank.
+difference of two with its interval; `{{long_rsum RUN}}` and `{{long_diff A B}}` are of runs at convergence. Of a row of the
+recipe, `{{minutes ROW}}` are the CPU-minutes, `{{model ROW}}` is the rsum, `{{plain ROW}}` that without querybanks
+(`{{plain_r1 ROW}}`: R@1 both ways), and `{{weights ROW}}` lists it with other weights of the bank.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ CURVES = {
     "study-aoq": ("AOQ on VSRN", ["vsrn", "vsrn-offtri", "vsrn-offquin", "vsrn-adap"]),
     "study-convse": ("On the same base (ConVSE)", ["convse", "convsepp", "mvn", "vsepp-heads"]),
 }
+#: The same, of the runs at convergence.
+LONG_CURVES = {
+    "study-long-hinges": ("Sum against max of hinges at VSE++'s own settings", ["vsepp", "sh", "vse0"]),
+}
 
 
 def render(study: Study, docs: Path) -> None:
@@ -40,13 +44,15 @@ def render(study: Study, docs: Path) -> None:
     converged, text_cnn = (
         Study(HERE / f"{name}.yaml", study.results.parent / name, study.work) for name in ("converged", "text_cnn")
     )
-    text = (HERE / "flickr8k.md").read_text(encoding="utf-8")
+    text, long = (HERE / "flickr8k.md").read_text(encoding="utf-8"), converged.found()
     models = _read_models(study.results.parent / "flickr8k-models")
     pooled = seed_variance(list(found.values()))
     filled = {
         "claims": "\n".join(claims_table(study, found, pooled)),
         "converged": "\n".join(converged_table(study, converged, pooled)),
         "probe": "\n".join(_probe(study.results.parent / "text_cnn-probe")),
+        "converged_runs": "\n".join(_runs(long)),
+        "converged_curves": "\n\n".join(_charts(LONG_CURVES, long, docs)),
         "text_cnn": "\n".join(_runs(text_cnn.found())),
         "runs": "\n".join(_runs(found)),
         "footing": "\n".join(_runs({name: found[name] for name in study.content["footing"] if name in found})),
@@ -60,9 +66,12 @@ def render(study: Study, docs: Path) -> None:
     }
     for key, value in filled.items():
         text = text.replace(f"<!-- {key} -->", value)
-    text = re.sub(
-        r"\{\{(\w+) ([^}]+)\}\}", lambda match: _number(match[1], match[2].split(), found, models, pooled), text
-    )
+
+    def number(match: re.Match[str]) -> str:
+        kind, of = match[1].removeprefix("long_"), long if match[1].startswith("long_") else found
+        return _number(kind, match[2].split(), of, models, pooled)
+
+    text = re.sub(r"\{\{(\w+) ([^}]+)\}\}", number, text)
     write_text(docs / "study.md", text)
 
 
@@ -158,13 +167,7 @@ def _gallery(best: dict[str, Any]) -> list[str]:
 
 
 def _curves(found: dict[str, Any], docs: Path) -> list[str]:
-    blocks = []
-    for file, (title, names) in CURVES.items():
-        series = {name: list(enumerate(mean_curve(found[name]), 1)) for name in names if name in found}
-        if len(series) < len(names):
-            continue
-        _write_svg(docs / "images" / f"{file}.svg", charts.lines(series, "epoch", "rsum"))
-        blocks.append(f"![{title}](images/{file}.svg)\n\n*{title}: validation rsum after each epoch, mean over seeds.*")
+    blocks = _charts(CURVES, found, docs)
     adopt = [r["adopt"] for r in found.get("ad-pool", []) if "adopt" in r]
     if adopt:
         points = [(float(step), float(k)) for step, k, *_ in adopt[0]]
@@ -172,6 +175,18 @@ def _curves(found: dict[str, Any], docs: Path) -> list[str]:
         blocks.append(
             "![K over time](images/study-k.svg)\n\n*How many negatives AdOpt keeps (VSE+2AD, Fig. C-2), seed 0.*"
         )
+    return blocks
+
+
+def _charts(wanted: dict[str, tuple[str, list[str]]], found: dict[str, Any], docs: Path) -> list[str]:
+    """Those whose runs are all there, one line a configuration."""
+    blocks = []
+    for file, (title, names) in wanted.items():
+        series = {name: list(enumerate(mean_curve(found[name]), 1)) for name in names if name in found}
+        if len(series) < len(names):
+            continue
+        _write_svg(docs / "images" / f"{file}.svg", charts.lines(series, "epoch", "rsum"))
+        blocks.append(f"![{title}](images/{file}.svg)\n\n*{title}: validation rsum after each epoch, mean over seeds.*")
     return blocks
 
 

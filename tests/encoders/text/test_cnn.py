@@ -128,3 +128,28 @@ def test_a_batch_of_one_trains() -> None:
 def test_averaging_of_slots_is_refused() -> None:
     with pytest.raises(ValidationError, match="average_positions needs output: pooled"):
         TextCNNSettings(average_positions=True, output="slots")
+
+
+def test_a_shortcut_of_means_passes_on_the_mean_of_two_neighbours_and_the_last_one_alone() -> None:
+    block = Bottleneck(4, 8, stride=2, mean=True).eval()
+    nn.init.zeros_(block.residual[-1].weight)
+    x = torch.randn(3, 4, 7)
+    means = torch.stack([x[:, :, 0:2].mean(2), x[:, :, 2:4].mean(2), x[:, :, 4:6].mean(2), x[:, :, 6]], 2)
+    norm, weight = block.shortcut[2], block.shortcut[1].weight[:, :, 0]
+    expected = torch.relu(torch.einsum("oc,bcl->bol", weight, means) / (norm.running_var[:, None] + norm.eps).sqrt())
+    torch.testing.assert_close(block(x), expected)
+
+
+@pytest.mark.parametrize(("shortcuts", "seen"), [("strided", [0, 8]), ("mean", list(range(16)))])
+def test_blocks_that_add_nothing_see_what_the_shortcuts_pass_on(shortcuts: str, seen: list[int]) -> None:
+    encoder = build(shortcuts=shortcuts, blocks="identity")
+    for name, weight in encoder.layers.named_parameters():
+        if "shortcut" in name:
+            weight.data.abs_()  # so that no ReLU hides a change
+    x = torch.rand(1, 6, 16)
+    told = []
+    for place in range(16):
+        changed = x.clone()
+        changed[:, :, place] += 1
+        told += [place] * bool((encoder.layers(x) != encoder.layers(changed)).any())
+    assert told == seen

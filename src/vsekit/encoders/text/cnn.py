@@ -11,11 +11,16 @@ dim/2 and dim channels, all but the first of stride 2, as many blocks as ResNet-
 left. Start, end and unknown words take no slot, as in the paper, which discards what its dictionary lacks. Not part of
 the encoder: the paper's two fully connected layers behind it (see `heads`). How the published text CNN differs from the
 paper's is said in docs/papers/dual_path.md.
+
+A shortcut of stride 2, as ResNet has it, passes on every other place; after three of them one word in eight is left, and
+which one depends on where the sentence stands. And what random blocks add drowns what the shortcuts carry. Two settings that
+are not in the paper let the network start as a mean of its words: `shortcuts: mean` (the mean of two neighbours, then 1×1;
+He et al. 2019, "Bag of tricks", ResNet-D) and `blocks: identity` (F starts at 0; Goyal et al. 2017, section 5.1).
 """
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
 import torch
 from pydantic import Field, model_validator
@@ -45,9 +50,12 @@ def to_slots(ids: Tensor, known: Tensor, starts: Tensor, slots: int) -> Tensor:
 
 
 class Bottleneck(nn.Module):
-    """ReLU(shortcut(x) + F(x)), F = 1×1 to a quarter of the channels, 1×2 padded by one on the left, 1×1 back."""
+    """ReLU(shortcut(x) + F(x)), F = 1×1 to a quarter of the channels, 1×2 padded by one on the left, 1×1 back.
 
-    def __init__(self, channels_in: int, channels: int, stride: int) -> None:
+    mean: a shortcut of stride 2 passes on the mean of two neighbours; else the first of them.
+    """
+
+    def __init__(self, channels_in: int, channels: int, stride: int, *, mean: bool = False) -> None:
         super().__init__()
         inner = channels // 4
         self.residual = nn.Sequential(
@@ -62,7 +70,10 @@ class Bottleneck(nn.Module):
             nn.BatchNorm1d(channels),
         )
         self.shortcut: nn.Module = nn.Identity()
-        if channels_in != channels or stride > 1:
+        if mean and stride > 1:
+            pool, projection = nn.AvgPool1d(stride, ceil_mode=True), nn.Conv1d(channels_in, channels, 1, bias=False)
+            self.shortcut = nn.Sequential(pool, projection, nn.BatchNorm1d(channels))
+        elif channels_in != channels or stride > 1:
             projection = nn.Conv1d(channels_in, channels, 1, stride, bias=False)
             self.shortcut = nn.Sequential(projection, nn.BatchNorm1d(channels))
 
@@ -82,12 +93,15 @@ class TextCNN(TextEncoder):
         for stage, count in enumerate(BLOCKS[settings.depth]):
             for block in range(count):
                 width = settings.dim >> (3 - stage)
-                blocks.append(Bottleneck(channels, width, stride=2 if stage and not block else 1))
+                stride = 2 if stage and not block else 1
+                blocks.append(Bottleneck(channels, width, stride, mean=settings.shortcuts == "mean"))
                 channels = width
         self.layers = nn.Sequential(nn.BatchNorm1d(settings.word_dim), *blocks)
         for module in self.modules():
             if isinstance(module, nn.Conv1d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            if isinstance(module, Bottleneck) and settings.blocks == "identity":
+                nn.init.zeros_(cast(nn.BatchNorm1d, module.residual[-1]).weight)
 
     def forward(self, tokens: Tokens) -> Sets:
         """Tokens (B, T) → Sets of (B, 1, dim), or of (B, ⌈slots / 8⌉, dim) for the output "slots".
@@ -126,7 +140,8 @@ class TextCNN(TextEncoder):
 class TextCNNSettings(VocabularySettings):
     """depth: 50 or 152, after the ResNet. dim: channels of the last stage. position: where a sentence stands in
     training; in evaluation it stands left, or with `average_positions` everywhere, at up to `slots` times the cost; the
-    tower's `average_views` says where the mean is taken. output: the mean over the places, or all of them."""
+    tower's `average_views` says where the mean is taken. output: the mean over the places, or all of them. shortcuts,
+    blocks: how places pass where there are half as many, and what a block adds at first; see above."""
 
     kind: Literal["text_cnn"] = "text_cnn"
     min_count: int = Field(1, ge=1)
@@ -136,6 +151,8 @@ class TextCNNSettings(VocabularySettings):
     position: Literal["shift", "left"] = "shift"
     average_positions: bool = False
     output: Literal["pooled", "slots"] = "pooled"
+    shortcuts: Literal["strided", "mean"] = "strided"
+    blocks: Literal["random", "identity"] = "random"
 
     @model_validator(mode="after")
     def _one_vector_to_average(self) -> Self:
