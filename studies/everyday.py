@@ -23,11 +23,12 @@ BEST, ROWS, SIDE, GAP = 5, 10, 150, 24
 
 
 def answers(model: str, pictures: list[Path]) -> list[list[int]]:
-    """The best pictures of each query."""
+    """The best pictures of each query, as a search ranks them: with the model's querybank, if it has one."""
     search = load_search_model(model)
     search.get_ready(len(pictures))
     parts = [search.encode_images(pictures[start : start + 64]) for start in range(0, len(pictures), 64)]
-    scores = search.encode_texts(QUERIES) @ np.concatenate(parts).T
+    images = np.concatenate(parts)
+    scores = search.encode_texts(QUERIES) @ images.T - (search.bank.owed(images, "image") if search.bank else 0)
     return np.argsort(-scores, axis=1, kind="stable")[:, :BEST].tolist()
 
 

@@ -46,7 +46,7 @@ OUT = HERE.parent / "src" / "vsekit" / "models" / "starter"
 RESULTS = HERE / "results" / "both"
 COLLECTIONS = ("flickr8k", "coco")
 #: Vectors a side that stand for training pictures and captions: what fits into 12 MB.
-BANK = QuerybankSettings(fitted=96)
+BANK = QuerybankSettings(fitted=192)
 #: In the name of a model whose weights are the mean of several runs'.
 JOINED = "+"
 TAUGHT = {

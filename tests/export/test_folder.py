@@ -84,6 +84,23 @@ def test_config_names_the_model_and_every_file(exported: tuple[Path, Path]) -> N
     assert not is_exported(exported[0])
 
 
+def test_a_fitted_bank_in_8_bits_is_read_as_the_model_reads_it(tmp_path: Path) -> None:
+    model, generator = build(), torch.Generator().manual_seed(0)
+    sides = [torch.randn(200, 10, generator=generator) for _ in range(2)]
+    model.querybank = Querybank(*sides, temperature=0.05, weight=0.7, fitted=True)
+    model.save(tmp_path / "model")
+    export_onnx(tmp_path / "model", tmp_path / "onnx")
+    bank, kept = open_exported(tmp_path / "onnx").querybank, vsekit.load(tmp_path / "model").model.querybank
+    assert bank is not None
+    assert kept is not None
+    assert bank["fitted"]
+    assert kept.fitted
+    for name, side in zip(("images", "captions"), sides):
+        assert not torch.equal(getattr(kept, name), side.half().float())
+        torch.testing.assert_close(getattr(kept, name), side, atol=float(side.abs().max()) / 250, rtol=0)
+        np.testing.assert_allclose(bank[name], getattr(kept, name).numpy(), rtol=1e-6)
+
+
 def test_the_fingerprint_is_that_of_a_search_index(exported: tuple[Path, Path]) -> None:
     from vsekit.search.models import load_search_model
 

@@ -134,6 +134,9 @@ class Exported:
         with safe_open(self._whole(name), "np") as file:
             numbers = json.loads(file.metadata()["numbers"])
             bank = {key: file.get_tensor(key).astype(np.float32) for key in ("images", "captions")}
+            for key in bank:
+                if f"{key}.scale" in file.keys():  # noqa: SIM118  # 8 bits, see `vsekit.models.bits`
+                    bank[key] *= file.get_tensor(f"{key}.scale")[:, None]
         bank |= {key: float(numbers[key]) for key in ("temperature", "weight")}
         return bank | {"fitted": bool(numbers.get("fitted", False))}
 

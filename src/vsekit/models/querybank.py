@@ -15,7 +15,9 @@ A sample of thousands is needed to know h, but not to say it: h changes slowly o
 vectors v_k, in place of the c_m (and as many in place of the i_m), whose soft maximum is h but for a constant, which
 changes no ranking:
 
-    min over v of Var_i [ h_v(i) − h(i) ],   i the bank's own pictures
+    min over v of Var_i [ h_v(i) − h(i) ],   i the bank's own pictures and points near them
+
+They are kept in 8 bits.
 """
 
 from __future__ import annotations
@@ -34,12 +36,15 @@ from torch import Tensor
 from vsekit.errors import UserError
 from vsekit.files import write_tensors
 from vsekit.models import checksums
+from vsekit.models.bits import packed, unpacked
 from vsekit.parts import Settings
 
 FILE = "querybank.safetensors"
 REPAIR = "Train again, or fetch the model whole."
 #: Of Adam, when few vectors are fitted; the rate is a share of the size of their numbers, and falls to 0.
-STEPS, RATE = 400, 0.1
+STEPS, RATE, BATCH = 600, 0.1, 2048
+#: Further items to fit to for each one that is known, and how far from it they lie.
+NEARBY, AWAY = 4, 0.3
 
 
 class QuerybankSettings(Settings):
@@ -58,7 +63,7 @@ class QuerybankSettings(Settings):
 
 @dataclass(frozen=True)
 class Querybank:
-    """images, captions: embeddings, (M, D) each; 16-bit floats in the file. fitted: they are no item's, but stand for many."""
+    """images, captions: embeddings, (M, D) each; in the file 16-bit floats. fitted: they stand for many others; 8 bits."""
 
     images: Tensor
     captions: Tensor
@@ -67,7 +72,8 @@ class Querybank:
     fitted: bool = False
 
     def save(self, folder: Path) -> None:
-        tensors = {"images": self.images.half().contiguous(), "captions": self.captions.half().contiguous()}
+        sides = {"images": self.images.contiguous(), "captions": self.captions.contiguous()}
+        tensors = packed(sides, bits=8 if self.fitted else 16)
         numbers = json.dumps({"temperature": self.temperature, "weight": self.weight, "fitted": self.fitted})
         checksums.forget(folder, FILE)
         write_tensors(folder / FILE, tensors, {"numbers": numbers})  # several keys would be written in any order
@@ -82,7 +88,8 @@ class Querybank:
         try:
             with safe_open(folder / FILE, "pt") as file:
                 numbers = json.loads(file.metadata()["numbers"])
-                images, captions = file.get_tensor("images").float(), file.get_tensor("captions").float()
+                sides = unpacked({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+            images, captions = sides["images"].float(), sides["captions"].float()
             fitted = bool(numbers.get("fitted", False))
             bank = cls(images, captions, float(numbers["temperature"]), float(numbers["weight"]), fitted)
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
@@ -101,21 +108,32 @@ def hubness(scores: Tensor, temperature: float) -> Tensor:
 
 
 def fitted(bank: Querybank, count: int, similarity: Callable[[Tensor, Tensor], Tensor]) -> Querybank:
-    """A bank of `count` vectors a side that lowers scores nearly as `bank` does. similarity: (images, captions) → scores."""
-    images, captions = bank.images, bank.captions
+    """A bank of at most `count` vectors a side that lowers scores nearly as `bank` does, by (images, captions) → scores."""
+    generator = torch.Generator().manual_seed(0)
 
-    def fit(start: Tensor, scores: Callable[[Tensor], Tensor]) -> Tensor:
-        target = hubness(scores(start), bank.temperature)
-        few = start[:: -(-len(start) // count)].clone().requires_grad_()
-        optimiser = torch.optim.Adam([few], rate := RATE * float(start.square().mean().sqrt()))
+    def fit(known: Tensor, items: Tensor, scores: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Vectors in place of `known`, by what both say of `items`; scores: (items, known) → (items, known)."""
+        items = torch.cat([items, *(_nearby(items, generator) for _ in range(NEARBY))])
+        said = torch.cat([hubness(scores(some, known), bank.temperature) for some in items.split(BATCH)])
+        few = known[:: -(-len(known) // count)].clone().requires_grad_()
+        optimiser = torch.optim.Adam([few], rate := RATE * float(known.square().mean().sqrt()))
         for step in range(STEPS):
             optimiser.param_groups[0]["lr"] = rate * (1 - step / STEPS)
-            loss = (hubness(scores(few), bank.temperature) - target).var()
+            some = torch.randint(len(items), (BATCH,), generator=generator)
+            loss = (hubness(scores(items[some], few), bank.temperature) - said[some]).var()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
         return few.detach()
 
-    few_captions = fit(captions, lambda some: similarity(images, some))
-    few_images = fit(images, lambda some: similarity(some, captions).T)
-    return Querybank(few_images, few_captions, bank.temperature, bank.weight, fitted=True)
+    captions = fit(bank.captions, bank.images, similarity)
+    images = fit(bank.images, bank.captions, lambda some, known: similarity(known, some).T)
+    return Querybank(images, captions, bank.temperature, bank.weight, fitted=True)
+
+
+def _nearby(items: Tensor, generator: torch.Generator) -> Tensor:
+    """Items moved by a share of the difference of two others, as long as before: h is known there too, and thousands of items
+    alone would be learned by heart."""
+    one, other = (items[torch.randperm(len(items), generator=generator)] for _ in range(2))
+    moved = items + AWAY * (one - other)
+    return moved * (items.norm(dim=1, keepdim=True) / moved.norm(dim=1, keepdim=True).clamp(min=1e-8))
