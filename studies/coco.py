@@ -41,7 +41,7 @@ TOLD = {
     "further": "`further`: from the third starter, taught by it and its teachers, three passes more",
     "further-together": "`further` and all its teachers together",
     "further-together-bank": "the same, with the querybanks of those that have one",
-    "starter": "the starter in the package: in 8 bits, plain",
+    "starter": "the starter in the package: the mean of the weights of the third and of `further`, in 8 bits; plain",
     "starter-bank": "the same, with the querybank that comes with it",
 }
 TEXT = """# COCO
@@ -148,12 +148,12 @@ def taught() -> str:
 def everyday() -> str:
     """What a person counted on the contact sheets of `studies.everyday`."""
     judged = json.loads((HERE / "results" / "everyday.json").read_text(encoding="utf-8"))
-    before, after = (judged["right"][name] for name in ("starter-second", "starter"))
+    before, after = (judged["right"][name] for name in ("starter-second", "starter-third"))
     moved = [sum(a > b for a, b in pairs) for pairs in (list(zip(after, before)), list(zip(before, after)))]
     return (
         f"Looked at, the difference is small: of the {judged['best']} best pictures of {len(after)} everyday queries "
         "(`python -m studies.everyday`, both validation splits as one album), one person called "
-        f"{sum(before)} right with the second starter and {sum(after)} with this one; {moved[0]} queries have more right ones, "
+        f"{sum(before)} right with the second starter and {sum(after)} with the third; {moved[0]} queries have more right ones, "
         f"{moved[1]} fewer. Neither knows a wedding, a sunset, a glass of wine or a campfire from what looks like one."
     )
 
