@@ -37,7 +37,9 @@ TOLD = {
     "longer": "`longer`: that with two passes more",
     "longer-together": "`longer` and its teachers together",
     "starter-third": "the third starter: the mean of the weights of both, in 8 bits",
-    "further-teachers": "the third starter and its teachers together, the next teacher",
+    "bow-again": "the bag of words, trained again on another machine, for the next student",
+    "words-again": "`words`, trained again likewise",
+    "further-teachers": "these two and the third starter together: the next teachers",
     "further": "`further`: from the third starter, taught by it and its teachers, three passes more",
     "further-together": "`further` and all its teachers together",
     "further-together-bank": "the same, with the querybanks of those that have one",
@@ -63,7 +65,7 @@ side. One seed each.
 
 ## One student for several teachers
 `python -m studies.starter`: trained on Flickr8k and COCO together, measured on the validation pictures of each,
-all without a querybank.
+without a querybank unless it is said.
 
 {both}
 
