@@ -54,7 +54,8 @@ five captions each, ranked all at once: a little easier than the papers' folds o
 side. One seed each.
 
 ## Models
-`python -m studies.models --recipe coco --data coco --precision bf16-mixed`. With a querybank where the row has one; `plain rsum` is without.
+`python -m studies.models --recipe coco --data coco --precision bf16-mixed`. With a querybank where the row has one; `plain rsum`
+is without.
 
 {models}
 

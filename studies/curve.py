@@ -21,7 +21,6 @@ from studies.models import cpu_minutes
 from vsekit import recipes
 from vsekit.data.pairs import Pairs
 from vsekit.data.readers import read
-from vsekit.encoders.image import encoder_settings
 from vsekit.evaluation.meeting import embedded, model_scorer
 from vsekit.evaluation.protocols import evaluate
 from vsekit.files import write_json
@@ -61,8 +60,8 @@ def main() -> None:
     settings, progress = recipes.load_settings(f"coco:{options.row}", ["querybank=null"]), Progress()
     pairs = with_features({"coco": read(options.coco)}, settings, settings.data.eval_view, progress)
     if options.alone:
-        pairs, settings = first_encoder(pairs), settings.model_copy(deep=True)
-        settings.model.image.encoder = encoder_settings("precomputed")
+        sets = ["querybank=null", "model.image.encoder=precomputed"]
+        pairs, settings = first_encoder(pairs), recipes.load_settings(f"coco:{options.row}", sets)
     for count in options.pictures:
         part, name = some(pairs, count), f"{options.row}-{'alone-' * options.alone}{count}"
         run = options.runs / name
