@@ -172,8 +172,8 @@ class Trainer:
                     self._validate(stage, epoch)
             self.journal.timing(**timing, cpu_seconds=time.process_time() - cpu)
             self.where.epoch, self.where.step, self.position = epoch + 1, 0, None
-            may_stop = settings.early_stop and epoch + 1 >= settings.early_stop_from
-            if may_stop and self._epochs_since_best(stage.name) >= (settings.early_stop or 0):
+            enough = settings.early_stop if epoch + 1 >= settings.early_stop_from else None
+            if enough and self._epochs_since_best(stage.name) >= enough:
                 self.progress.say(
                     f"Stopping {stage.name} early: no better validation for {settings.early_stop} epochs."
                 )
