@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from studies.curve import some
+import numpy as np
+from studies.curve import first_encoder, some
 
 from vsekit.data.pairs import Caption, Pairs, Picture
 
@@ -17,3 +18,10 @@ def test_smaller_parts_lie_within_larger_ones_and_validation_stays_whole() -> No
     for part in parts:
         assert [p.id for p in part.pictures if p.split == "val"] == [str(i) for i in range(0, 40, 4)]
         assert all(part.pictures[caption.picture].id == caption.text for caption in part.captions)
+
+
+def test_alone_the_first_encoder_keeps_its_own_numbers_and_no_others() -> None:
+    features = np.arange(12.0, dtype=np.float32).reshape(2, 6)
+    pictures = [Picture(id=str(i), path=None, split="train", group=str(i), row=i) for i in range(2)]
+    alone = first_encoder(Pairs(pictures, [Caption("a", 0, {})], Path("x"), features), size=4)
+    assert np.array_equal(alone.features, [[0, 1, 2, 3], [6, 7, 8, 9]])
