@@ -13,9 +13,10 @@ from vsekit.data.pairs import Pairs
 from vsekit.data.views import view_settings
 from vsekit.encoders.image import encoder_settings
 from vsekit.features.extraction import extract
-from vsekit.features.store import FeatureStore
-from vsekit.files import write_json, write_npy
+from vsekit.features.store import MARKER, FeatureStore
+from vsekit.files import write_npy
 from vsekit.progress import Progress
+from vsekit.seals import sums_of, write_sealed
 
 
 def features(content: dict[str, Any], work: Path, name: str, pairs: Pairs, progress: Progress) -> FeatureStore:
@@ -52,13 +53,13 @@ def coarser(cells: np.ndarray, side: int) -> np.ndarray:
 def reduced(source: FeatureStore, pairs: Pairs, side: int, dim: int, out: Path) -> FeatureStore:
     """Grids of `side` × `side` cells, and of their vectors the first `dim` principal components over the training pictures,
     all scaled alike to a mean variance of 1."""
-    if (out / "store.json").is_file():
+    if (out / MARKER).is_file():
         return FeatureStore.open(out)
     cells = source.features
     width = cells.shape[-1]
     rows = np.array([picture.row for picture in source.attach(pairs).split("train").pictures], np.int64)
     total, square, n = np.zeros(width), np.zeros((width, width)), 0
-    for block in np.array_split(np.sort(rows), 64):
+    for block in _blocks(np.sort(rows)):
         x = coarser(cells[block], side).reshape(-1, width)
         total, square, n = total + x.sum(0), square + x.T @ x, n + len(x)
     mean = total / n
@@ -71,16 +72,21 @@ def reduced(source: FeatureStore, pairs: Pairs, side: int, dim: int, out: Path) 
 
 def averaged(source: FeatureStore, out: Path) -> FeatureStore:
     """The mean over a picture's cells."""
-    if (out / "store.json").is_file():
+    if (out / MARKER).is_file():
         return FeatureStore.open(out)
     return _derived(source, out, lambda x: x.mean(1), {"axes": ["picture", "feature"]})
 
 
+def _blocks(rows: np.ndarray) -> list[np.ndarray]:
+    return np.array_split(rows, min(64, len(rows)))
+
+
 def _derived(source: FeatureStore, out: Path, function: Any, change: dict[str, Any]) -> FeatureStore:
     """A store of what `function` makes of the features of another, block by block."""
-    blocks = (function(source.features[b].astype(np.float32)) for b in np.array_split(np.arange(len(source.ids)), 64))
+    blocks = (function(source.features[b].astype(np.float32)) for b in _blocks(np.arange(len(source.ids))))
     write_npy(out / "features.npy", np.concatenate([block.astype(np.float16) for block in blocks]))
     for name in ("ids.txt", "identities.npy"):
         shutil.copyfile(source.folder / name, out / name)
-    write_json(out / "store.json", source.header | {"dtype": "float16"} | change)
+    sums = sums_of(out, [*out.glob("*.npy"), *out.glob("*.txt")])
+    write_sealed(out / MARKER, source.header | {"dtype": "float16"} | change, sums)
     return FeatureStore.open(out)

@@ -5,10 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 from studies.matrix import Study, run_all
-from studies.matrix_features import coarser
+from studies.matrix_features import coarser, features
 
+from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.errors import UserError
+from vsekit.features.store import FeatureStore
 from vsekit.progress import QUIET
 from vsekit.training.settings import RunSettings
 
@@ -97,6 +101,33 @@ def test_grids_are_averaged_over_neighbours() -> None:
     whole = grid.reshape(7, 7).astype(np.float32)
     assert square[0, 0] == whole[:2, :2].mean()  # rows and columns 0-1, 1-3, 3-5, 5-6
     assert square[1, 2] == whole[1:4, 3:6].mean()
+
+
+def test_features_made_of_others_are_a_store_that_opens_whole(tmp_path: Path) -> None:
+    pictures = []
+    for i, split in enumerate(["train"] * 6 + ["val"]):
+        path = tmp_path / f"{i}.png"
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(path)
+        pictures.append(Picture(id=path.name, path=path, split=split, group=path.name))
+    pairs = Pairs(pictures, [Caption("a dog", i) for i in range(7)], tmp_path)
+    grid = {"kind": "small_cnn", "widths": [4, 8], "pixels": 16, "output": "grid"}
+    view = {"kind": "1C", "resize": 16, "pixels": 16}
+    specs = {"grid": {"encoder": grid, "view": view}, "mean": {"mean": "grid"}}
+    content = {"features": specs | {"cells": {"reduce": "grid", "side": 2, "dim": 3}}}
+
+    def made(name: str) -> FeatureStore:
+        torch.manual_seed(0)  # of this encoder's weights
+        return features(content, tmp_path / "work", name, pairs, QUIET)
+
+    cells = made("cells")
+    assert cells.features.shape == (7, 4, 3)
+    assert cells.attach(pairs).pictures[6].row == 6
+    np.testing.assert_allclose(cells.features[:6].reshape(24, 3).mean(0), 0, atol=1e-2)
+    np.testing.assert_allclose(made("mean").features, made("grid").features.mean(1), atol=1e-3)
+    file = cells.folder / "features.npy"
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(UserError, match="damaged"):
+        made("cells")
 
 
 def test_an_unknown_run_is_named(study: Study) -> None:
