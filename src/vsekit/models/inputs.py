@@ -172,7 +172,8 @@ def image_inputs(
     Args:
         training: broken pictures are replaced, and a frozen encoder's features are kept for the epochs to come.
         frozen: the encoder won't change, so its features can stand for the pictures.
-        tail_learns: the tail of a cut encoder will, so it is to read maps; otherwise features are what it gives.
+        tail_learns: the tail of a cut encoder will, so it is to read maps; otherwise features are what it gives. Features that
+            came with the collection may then be either.
         crops: a frozen encoder's features of so many random crops stand for a random view.
     """
     encoder, apart = model.image.encoder, model.image.average_views == "after_head"
@@ -181,6 +182,8 @@ def image_inputs(
     if model.settings.image.encoder.reads_features:
         return FeatureInputs(pairs, encoder.dim, training=training, keep_views=apart)
     if pairs.features is not None:
+        if not tail_learns and model.image.told_apart and pairs.features.shape[-1] == model.image.tail.dim:
+            encoder = model.image.with_tail()
         _refuse_other_features(encoder, pairs, frozen)
         return FeatureInputs(pairs, encoder.dim, training=training, keep_views=apart)
     kept = bool(training or encoder.weights_from)

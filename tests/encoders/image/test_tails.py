@@ -18,11 +18,14 @@ from vsekit.encoders.image.tails import Depthwise, MapViews, Tail, Tails, fold
 from vsekit.encoders.weights import weights_fingerprint
 from vsekit.engines.images import compiled
 from vsekit.errors import UserError
+from vsekit.features.cache import stored_features
 from vsekit.losses.base import LossContext
 from vsekit.losses.info_nce import InfoNCESettings
+from vsekit.models.embed import embed_images
 from vsekit.models.inputs import image_inputs
 from vsekit.models.model import VSE, load_model
 from vsekit.parts import Sets
+from vsekit.progress import QUIET
 from vsekit.training.loop import train
 from vsekit.training.settings import AugmentSettings, RunSettings
 from vsekit.training.step import Step
@@ -217,6 +220,25 @@ def test_features_of_a_tail_that_stays_are_what_it_gives(
     flipped = VIEW.model_copy(update={"flip": True})  # the mean of two views, as for a network that was never cut
     both = image_inputs(model, pairs, flipped, training=True).load(every, rng)[0]
     assert not torch.allclose(both.vectors, given.vectors)
+
+
+def test_features_that_came_with_a_collection_may_be_what_the_tail_gives(
+    pairs: Pairs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+    model = VSE(settings(image={"encoder": LITE0 | {"cut": 2}, "pooling": "single"}), WORDS, VIEW).eval()
+    spec = model.settings.image.encoder.model_dump(mode="json")
+    given, _ = stored_features(model.image.with_tail(), spec, pairs, VIEW, QUIET)
+    maps, _ = stored_features(model.image.encoder, spec, pairs, VIEW, QUIET)
+    read = [embed_images(model, image_inputs(model, some, VIEW), 6) for some in (given, maps, pairs)]
+    torch.testing.assert_close(read[0], read[2], rtol=0, atol=1e-5)
+    torch.testing.assert_close(read[1], read[2], rtol=0, atol=2e-3)
+    with pytest.raises(UserError, match="other weights"):
+        image_inputs(model, given, VIEW, tail_learns=True)
+    with torch.no_grad():
+        next(model.image.tail.parameters()).mul_(2)
+    with pytest.raises(UserError, match="other weights"):
+        image_inputs(model, given, VIEW)
 
 
 def test_maps_kept_at_half_precision_are_read_as_the_pictures(
