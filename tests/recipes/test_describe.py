@@ -25,7 +25,7 @@ def test_a_description_says_what_the_settings_say():
     assert "hard negatives (max of hinges)" in description(find("vsepp:1.6"))
     assert "efficientnet lite 2" in description(find("flickr8k:bow"))
     assert "bag of words" in description(find("flickr8k:bow"))
-    assert description(find("flickr8k:best")).endswith(
+    assert description(find("flickr8k:best-frozen")).endswith(
         "gru-large averaged; contrastive (InfoNCE) or adaptive objective (AdOpt)"
     )
 

@@ -42,6 +42,8 @@ PIXEL_ENCODERS = ("timm_vision", "transformers_vision", "efficientnet_lite", "sm
 
 def shrunk(value: Any, key: str = "") -> Any:
     """Settings with the same parts, small enough to train in a moment, and without files they would need."""
+    if key == "freeze":
+        return [part for part in value if part != "image.tail"]  # the small encoder is whole
     if isinstance(value, list) and key != "teacher":
         return [shrunk(item) for item in value]
     if isinstance(value, dict):
