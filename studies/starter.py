@@ -100,16 +100,16 @@ def settings_of(run: dict[str, Any], folder: Path) -> RunSettings:
     stage = settings["stages"]["heads"]
     if "teachers" in run:
         stage["teacher"] = [folder / name for name in run["teachers"]]
-        if reads_maps(run, settings["model"]):
+        if "cut" in str(settings["model"]["image"]) and not tails_stay(stage["freeze"]):
             stage["teacher"] = [one if one.name in means() else cut_folder(one) for one in stage["teacher"]]
     if "start" in run:
         stage["start"] = str(folder / run["start"])
     return RunSettings.model_validate(settings)
 
 
-def reads_maps(run: dict[str, Any], model: Any) -> bool:
-    """Whether a run trains the tails of its encoders."""
-    return "cut" in str(model["image"]) and "eyes" not in run
+def tails_stay(freeze: Sequence[str]) -> bool:
+    """Whether a run reads what the tails of its image encoders give, as those are in the model it starts from."""
+    return "image.tail" in freeze
 
 
 @dataclass
@@ -259,13 +259,16 @@ def main() -> None:
     for name in [] if options.keep else options.only or study:
         folder, run = options.runs / name, study[name]
         teachers = [options.runs / one for one in run.get("teachers", ())]
-        for one in [*teachers, *(options.runs / run[key] for key in ("start", "eyes") if key in run)]:
+        start = options.runs / run.get("start", name)
+        for one in (*teachers, start):
             make_mean(one)
-        if reads_maps(run, settings[name].model.model_dump()):
-            for teacher in teachers:
+        if tails_stay(settings[name].stages["heads"].freeze):
+            pairs = views.seen_by(start)
+        else:
+            pairs = views.of(settings[name].model)
+            for teacher in teachers if pairs is views.maps else ():
                 if teacher.name not in means():
                     make_teacher(teacher, views)
-        pairs = views.seen_by(options.runs / run["eyes"]) if "eyes" in run else views.of(settings[name].model)
         how = {"resume": True, "precision": PRECISION, "checkpoint_seconds": 120, "progress": progress}
         train(settings[name], pairs, folder, **how)
         report(name, [folder], views)

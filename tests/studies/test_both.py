@@ -121,7 +121,6 @@ def test_heads_are_trained_above_the_eyes_of_a_model_and_their_teachers_see_with
     }
     monkeypatch.setattr(both, "collections", lambda *_: parts)
     monkeypatch.setattr(starter, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(starter, "OUT", tmp_path / "kept")
     short = starter.runs()
     for run in short.values():
         run["change"]["stages"]["heads"] |= {"epochs": 1, "batch_size": 4}
