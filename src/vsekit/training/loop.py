@@ -145,8 +145,9 @@ class Trainer:
             most = torch.get_num_threads()
             self.where.threads = self.world.told(lambda: most if self.checkpoint else threads.choose(most))
         cores = len(threads.usable_cores())
-        self.progress.say(f"Computing with {self.where.threads} threads; {cores} cores may be used.")
-        torch.set_num_threads(self.where.threads)
+        count = self.where.threads
+        self.progress.say(f"Computing with {count} thread{'s' * (count > 1)}; {cores} cores may be used.")
+        torch.set_num_threads(count)
 
     def _stage(self, index: int) -> Stage:
         checkpoint = self.checkpoint if self.where.stage == index else None
