@@ -211,16 +211,17 @@ def test_models_that_speak_timms_protocol_give_the_vectors_of_torch(
     assert cosines(wanted[:1], wanted[1:2]).max() < 1 - 1e-4  # pictures are told apart
 
 
-def test_the_tail_of_a_cut_encoder_is_in_the_graph(tmp_path: Path, pictures: list[Path]) -> None:
+@pytest.mark.parametrize("view", [VIEW, ViewSettings.model_validate({"kind": "10C", "resize": 40, "pixels": 32})])
+def test_the_tail_of_a_cut_encoder_is_in_the_graph(tmp_path: Path, pictures: list[Path], view: ViewSettings) -> None:
     pytest.importorskip("efficientnet_lite_pytorch")
     lite = {"kind": "efficientnet_lite", "pixels": 32, "pretrained": False}
     members = [lite | {"cut": 9}, lite | {"version": 2, "cut": 11}]  # with blocks that have a stride
-    model = build(VIEW, image={"encoder": {"kind": "several", "members": members}, "pooling": "single"})
-    example = {"pixels": torch.zeros(2, 1, 32, 32, 3, dtype=torch.uint8)}
+    model = build(view, image={"encoder": {"kind": "several", "members": members}, "pooling": "single"})
+    example = {"pixels": torch.zeros(2, view.count, 32, 32, 3, dtype=torch.uint8)}
     write_graph(ImageGraph(model), example, ["embeddings"], tmp_path / "image.onnx", {})
     from vsekit.export.preparation import View
 
-    crops = torch.from_numpy(np.stack([View(VIEW).read(path) for path in pictures]))
+    crops = torch.from_numpy(np.stack([View(view).read(path) for path in pictures]))
     wanted = Embedder(model).encode_images(pictures)
     for some in (slice(0, 1), slice(0, 5)):
         np.testing.assert_allclose(run(tmp_path / "image.onnx", pixels=crops[some]), wanted[some], atol=1e-5)

@@ -25,7 +25,7 @@ class ImageGraph(nn.Module):
     def __init__(self, model: VSE) -> None:
         super().__init__()
         tower: Any = exportable(model.image)
-        self.tower, self.pixels = tower, PixelGraph(model.image.encoder, tower.encoder)
+        self.tower, self.pixels = tower, PixelGraph(model.image.encoder, tower.with_tail())
         self.mean_after_head = model.image.average_views == "after_head"
 
     def forward(self, pixels: Tensor) -> Tensor:

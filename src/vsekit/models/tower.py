@@ -87,7 +87,9 @@ class Tower(nn.Module):
         if self.average_views == "after_head":
             return sets
         if self._are_maps(sets.vectors) and sets.vectors.dim() == 4 and sets.vectors.shape[1] > 1:
-            raise mean_of_maps()
+            if not self.told_apart:
+                raise mean_of_maps()
+            sets = Sets(self.tail(sets.vectors), sets.mask)
         return mean_of_views(sets)
 
     def embed(self, sets: Sets, tokens: Any = None) -> Tensor | Sets:
