@@ -17,7 +17,8 @@ from vsekit.cli import app
 from vsekit.cli import reproduce as _registers_itself  # noqa: F401
 from vsekit.data.readers import read
 from vsekit.errors import UserError
-from vsekit.evaluation.meeting import embedded
+from vsekit.evaluation.meeting import embedded, members_of, score_runs
+from vsekit.evaluation.protocols import evaluate
 from vsekit.models.model import load_model
 from vsekit.recipes import datasets
 from vsekit.recipes.plan import Plan, Run
@@ -121,6 +122,23 @@ def test_an_ensemble_averages_the_scores_of_its_members(data: Path, tmp_path: Pa
     own = test.picture_groups[:, None] == test.caption_groups[None]
     assert result.measured["i2t"][:3] == pytest.approx([hits_at(by_hand, own, k) for k in (1, 5, 10)])
     assert result.measured["t2i"][:3] == pytest.approx([hits_at(by_hand.T, own.T, k) for k in (1, 5, 10)])
+
+
+def test_the_average_of_an_ensemble_is_a_model_to_be_used(data: Path, tmp_path: Path) -> None:
+    row, test = "aoq:2.vsrn", read(add_regions(data)).split("test")
+    (result,) = reproduce([row], data, tmp_path, sets=SMALL_VSRN)
+    assert result.model == tmp_path / "aoq/2.vsrn/ensemble.json"
+    assert result.lines()[-1] == f"The model is {result.model}."
+    for named in (result.model, result.model.parent):  # the file, or its folder
+        scores = score_runs([named], test)
+        assert evaluate(scores, test.picture_groups, test.caption_groups).rsum == pytest.approx(
+            result.measured["rsum"][0]
+        )
+    shutil.move(tmp_path / "aoq", tmp_path / "moved")
+    members = members_of(tmp_path / "moved/2.vsrn")
+    assert [Path(member).resolve() for member in members] == [tmp_path / "moved" / run.name for run in result.runs[0]]
+    again = Plan.of(recipes.find(row), tmp_path, ["seed=5"])
+    assert again.folder == tmp_path / "aoq/2.vsrn-seed5"
 
 
 def test_both_rounds_of_aoq_run_with_another_rows_lists(data: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_an_average_is_measured_with_and_without_banks_and_without_each_member(t
         return evaluate(score_runs(chosen, test, plain=plain), test.picture_groups, test.caption_groups).rsum
 
     whole = evaluate(score_runs(runs, test), test.picture_groups, test.caption_groups)
-    found = measured(Reproduced(recipes.find("flickr8k:best"), "full", "test", [runs], [whole]), data)
+    found = measured(Reproduced(recipes.find("flickr8k:best"), "full", "test", [runs], [whole], runs[0]), data)
     assert found["metrics"]["rsum"] == pytest.approx(rsum(*runs))
     assert found["plain"]["rsum"] == pytest.approx(rsum(*runs, plain=True))
     assert found["without"] == pytest.approx({"a": rsum(runs[1]), "b": rsum(runs[0])})

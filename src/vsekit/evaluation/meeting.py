@@ -207,11 +207,12 @@ class RunsOnData:
 
 
 def members_of(run: Path | str) -> list[Path | str]:
-    """The runs whose scores are averaged for a run folder of several; for any other, itself."""
-    file = Path(run) / ENSEMBLE
+    """The runs whose scores are averaged for a run folder of several, or for its ensemble.json; for any other, itself."""
+    folder = Path(run).parent if Path(run).name == ENSEMBLE else Path(run)
+    file = folder / ENSEMBLE
     if not file.is_file():
         return [run]
-    return [Path(run) / member for member in json.loads(file.read_text(encoding="utf-8"))["members"]]
+    return [folder / member for member in json.loads(file.read_text(encoding="utf-8"))["members"]]
 
 
 def kept_captions(runs: Sequence[Path | str], pairs: Pairs) -> Pairs:

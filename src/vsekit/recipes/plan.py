@@ -52,14 +52,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Plan:
-    """The models whose scores are averaged for a row."""
+    """The models whose scores are averaged for a row. folder: where it is said which these are."""
 
     members: list[Run]
+    folder: Path
 
     @classmethod
     def of(cls, row: Row, out: Path, sets: Sequence[str], offset: int = 0) -> Plan:
-        members = [recipes.find(f"{row.recipe}:{name}") for name in row.ensemble] or [row]
-        return cls([Run.of(member, out, sets, offset) for member in members])
+        rows = [recipes.find(f"{row.recipe}:{name}") for name in row.ensemble] or [row]
+        members = [Run.of(member, out, sets, offset) for member in rows]
+        seed = members[0].folder.name.removeprefix(members[0].row.name)
+        return cls(members, out / row.recipe / (row.name + seed) if row.ensemble else members[0].folder)
 
     def runs(self) -> Iterator[Run]:
         """Every model to train, a teacher before those who learn from it."""

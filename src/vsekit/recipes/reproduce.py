@@ -2,6 +2,7 @@
 
     OUT/PAPER/ROW             the run of a row (rows that share a model share the run)
     OUT/PAPER/ROW-seedN       the same row with another seed
+    …/ensemble.json           of a row that averages several models: which, for vse evaluate, index and export
 
 A row whose numbers average several models names them in `ensemble`: other rows of its paper. A path `runs/PAPER/ROW` in a
 row's settings (a teacher to mine with or to distil from, a model to start from) means the run of that row, which is
@@ -10,6 +11,7 @@ trained first; as the teacher of a distillation, a row with an ensemble means al
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from vsekit.data.pairs import Pairs
 from vsekit.errors import UserError
 from vsekit.evaluation.metrics import Metrics
 from vsekit.evaluation.protocols import check_protocol, fewest_images
+from vsekit.files import write_json
 from vsekit.progress import QUIET, Progress
 from vsekit.recipes import Row, datasets
 from vsekit.recipes.plan import Plan, Run, refuse_unknown_stages
@@ -38,13 +41,14 @@ Numbers = dict[str, list[float | None]]
 
 @dataclass(frozen=True)
 class Reproduced:
-    """A row with what was measured. runs, metrics: one entry a repetition (`seeds`)."""
+    """A row with what was measured. runs, metrics: one entry a repetition (`seeds`). model: that of the first, to be used."""
 
     row: Row
     protocol: str
     split: str
     runs: list[list[Path]]
     metrics: list[Metrics]
+    model: Path
 
     @property
     def measured(self) -> Numbers:
@@ -81,6 +85,7 @@ class Reproduced:
             "protocol": self.protocol,
             "split": self.split,
             "runs": [[str(run) for run in runs] for runs in self.runs],
+            "model": str(self.model),
             "columns": list(COLUMNS),
             "published": row.published,
             "measured": self.measured,
@@ -104,7 +109,7 @@ class Reproduced:
                     style = "+.1f" if kind == "difference" else ".1f"
                     cells = "".join(f"{'–' if x is None else format(x, style):>8}" for x in numbers[key])
                     lines.append(f"{name if kind == 'measured' else '':15}{kind:13}{cells}")
-        return lines
+        return [*lines, f"The model is {self.model}."]
 
 
 def reproduce(
@@ -135,7 +140,7 @@ def reproduce(
 
     Raises UserError, with a paragraph on how to lay the data out, when they are missing or lack what a row needs.
     """
-    from vsekit.evaluation.meeting import score_runs
+    from vsekit.evaluation.meeting import ENSEMBLE, score_runs
     from vsekit.evaluation.protocols import evaluate
     from vsekit.evaluation.scorers import Average
     from vsekit.training.loop import train
@@ -162,8 +167,12 @@ def reproduce(
             scores = Average([score_runs([folder], test, progress) for folder, test in zip(folders, tests)])
             groups = tests[0].picture_groups, tests[0].caption_groups
             metrics.append(evaluate(scores, *groups, protocol=used))  # type: ignore[arg-type]
+            if row.ensemble:
+                paths = [os.path.relpath(folder, repetition.folder) for folder in folders]
+                write_json(repetition.folder / ENSEMBLE, {"members": paths, "rsum": metrics[-1].rsum})
         runs = [[member.folder for member in repetition.members] for repetition in plan]
-        results.append(Reproduced(row, used, tests[0].pictures[0].split, runs, metrics))
+        model = plan[0].folder / (ENSEMBLE if row.ensemble else "model")
+        results.append(Reproduced(row, used, tests[0].pictures[0].split, runs, metrics, model))
     return results
 
 
