@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from vsekit import recipes
 from vsekit.cli import app
-from vsekit.cli import reproduce as _registers_itself  # noqa: F401
+from vsekit.cli import evaluate as _evaluates  # noqa: F401
+from vsekit.cli import reproduce as _reproduces  # noqa: F401
 from vsekit.data.readers import read
 from vsekit.errors import UserError
-from vsekit.evaluation.meeting import embedded, members_of, score_runs
-from vsekit.evaluation.protocols import evaluate
+from vsekit.evaluation.meeting import RunsOnData, embedded, members_of
 from vsekit.models.model import load_model
 from vsekit.recipes import datasets
 from vsekit.recipes.plan import Plan, Run
@@ -130,10 +130,10 @@ def test_the_average_of_an_ensemble_is_a_model_to_be_used(data: Path, tmp_path: 
     assert result.model == tmp_path / "aoq/2.vsrn/ensemble.json"
     assert result.lines()[-1] == f"The model is {result.model}."
     for named in (result.model, result.model.parent):  # the file, or its folder
-        scores = score_runs([named], test)
-        assert evaluate(scores, test.picture_groups, test.caption_groups).rsum == pytest.approx(
-            result.measured["rsum"][0]
-        )
+        command = ["evaluate", str(named), "--data", str(data), "--split", "test", "--json", "--quiet"]
+        printed = CliRunner().invoke(app, command)
+        assert json.loads(printed.stdout)["rsum"] == pytest.approx(result.measured["rsum"][0])
+        assert RunsOnData([named], test).name == "2.vsrn"
     shutil.move(tmp_path / "aoq", tmp_path / "moved")
     members = members_of(tmp_path / "moved/2.vsrn")
     assert [Path(member).resolve() for member in members] == [tmp_path / "moved" / run.name for run in result.runs[0]]

@@ -167,7 +167,7 @@ def meet(
 class RunsOnData:
     """Run or model folders on a split of a collection; several are an ensemble: their scores are averaged.
 
-    A run folder of several members, as vse train makes without a recipe, stands for them.
+    A run folder of several members, as vse train makes without a recipe, or its ensemble.json, stands for them.
     """
 
     runs: Sequence[Path | str]
@@ -181,11 +181,11 @@ class RunsOnData:
 
     @property
     def name(self) -> str:
-        return "+".join(Path(run).name for run in self.runs)
+        return "+".join(_folder(run).name for run in self.runs)
 
     def check(self, protocol: str = "full") -> None:
         check_protocol(protocol, self.pairs.picture_groups)
-        for run in self.runs:
+        for run in self._members:
             model_folder(run)
         if not self.pairs.captions:
             raise UserError("there are no captions", file=self.pairs.root, remedy="Choose another --split.")
@@ -208,11 +208,15 @@ class RunsOnData:
 
 def members_of(run: Path | str) -> list[Path | str]:
     """The runs whose scores are averaged for a run folder of several, or for its ensemble.json; for any other, itself."""
-    folder = Path(run).parent if Path(run).name == ENSEMBLE else Path(run)
+    folder = _folder(run)
     file = folder / ENSEMBLE
     if not file.is_file():
         return [run]
     return [folder / member for member in json.loads(file.read_text(encoding="utf-8"))["members"]]
+
+
+def _folder(run: Path | str) -> Path:
+    return Path(run).parent if Path(run).name == ENSEMBLE else Path(run)
 
 
 def kept_captions(runs: Sequence[Path | str], pairs: Pairs) -> Pairs:
