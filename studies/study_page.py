@@ -34,7 +34,7 @@ CURVES = {
 }
 #: The same, of the runs at convergence.
 LONG_CURVES = {
-    "study-long-hinges": ("Sum against max of hinges at VSE++'s own settings", ["vsepp", "vse0"]),
+    "study-long-hinges": ("Sum against max of hinges at VSE++'s own settings", ["vsepp", "sh", "vse0"]),
 }
 
 
