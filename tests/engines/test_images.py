@@ -3,6 +3,7 @@ from __future__ import annotations
 import builtins
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.export.conftest import CNN, shaken
 from vsekit import progress, threads
 from vsekit.data.views import normalised
 from vsekit.encoders.image import encoder_settings
+from vsekit.encoders.image.detector_regions import DetectorRegions
 from vsekit.engines import images
 from vsekit.engines.images import TorchImages, compiled, graph_of, image_engine
 from vsekit.errors import UserError
@@ -58,6 +60,53 @@ def test_features_are_torchs_and_a_second_engine_comes_from_the_cache(
     shaken(own, seed=1)
     assert (compiled(own)(crops()).vectors - vectors).abs().max() > 0.01
     assert len(list((cache / "engines").glob("*.onnx"))) == 2
+
+
+def test_the_same_weights_with_another_output_have_a_graph_of_their_own() -> None:
+    given = {output: encoder(output=output) for output in ("grid", "pooled", "flat")}
+    for one in given.values():
+        one.load_state_dict(given["grid"].state_dict())
+    for one in given.values():
+        np.testing.assert_allclose(compiled(one)(crops()).vectors, TorchImages(one)(crops()).vectors, atol=1e-5)
+
+
+def test_regions_of_a_detector_name_its_graph() -> None:
+    settings = encoder_settings({"kind": "detector_regions", "detector": "x", "backbone": CNN, "regions": 4})
+    one, same, fewer = (
+        DetectorRegions(torch.nn.Identity(), encoder(output="grid"), settings.model_copy(update=change))
+        for change in ({}, {}, {"regions": 3})
+    )
+    assert graph_of(one) == graph_of(same) != graph_of(fewer)
+
+
+class OneBox(torch.nn.Module):
+    """A detector whose boxes follow the picture: one around its middle, one at the left as wide as it is red."""
+
+    config = SimpleNamespace(num_labels=2)
+
+    def forward(self, pixel_values: torch.Tensor) -> SimpleNamespace:
+        red = pixel_values.mean((2, 3))[:, :1]
+        middle, left = (
+            red.expand(-1, 4) * 0 + 0.5,
+            torch.cat([red / 4 + 0.3, red * 0 + 0.5, red / 2, red * 0 + 1], 1),
+        )
+        logits = torch.cat([red * 0 + 2, red * 0 - 1, red * 0 - 1, red * 0 + 1], 1).unflatten(1, (2, 2))
+        return SimpleNamespace(logits=logits, pred_boxes=torch.stack([middle, left], 1))
+
+
+def test_an_encoder_of_regions_gives_torchs_boxes(cache: Path) -> None:
+    settings = {"kind": "detector_regions", "detector": "x", "backbone": CNN, "mean": (0, 0, 0), "std": (1, 1, 1)}
+    own = DetectorRegions(OneBox(), encoder(output="grid"), encoder_settings(settings)).eval()
+    (wanted, _), boxes = TorchImages(own).with_boxes(crops())
+    (vectors, mask), found = compiled(own).with_boxes(crops())
+    np.testing.assert_allclose(vectors, wanted, atol=1e-5)
+    assert boxes is not None
+    assert found is not None
+    np.testing.assert_allclose(found, boxes, atol=1e-6)
+    assert (
+        len({round(float(box), 6) for box in found[:, 1, 2]}) > 1
+    )  # of these pictures, not of the ones it was written with
+    assert mask.all()
 
 
 def test_a_graph_of_another_encoder_under_this_ones_name_is_written_anew() -> None:

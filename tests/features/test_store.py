@@ -408,6 +408,9 @@ class Regions(ImageEncoder):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ones(1))
 
+    def forward(self, pixels: Tensor) -> Sets:
+        return self.regions(pixels)[0]
+
     def regions(self, pixels: Tensor) -> tuple[Sets, Tensor]:
         vectors = pixels.mean((2, 3))[:, None].repeat(1, 2, 1)
         mask = torch.stack([torch.ones(len(pixels)), vectors[:, 0, 0]], 1) > 0

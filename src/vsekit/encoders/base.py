@@ -38,6 +38,13 @@ class ImageEncoder(nn.Module):
         """The encoder from input to output in pieces, so that the last n can be fine-tuned."""
         return [self]
 
+    def extra_repr(self) -> str:
+        """What it was told beside its modules, such as its `output`: two that print the same give the same."""
+        told = {
+            name: value for name, value in vars(self).items() if isinstance(value, int | float | str | tuple | Part)
+        }
+        return ", ".join(f"{name}={value!r}" for name, value in told.items() if name != "training" and name[0] != "_")
+
     def tail(self) -> nn.Module | None:
         """The last pieces, where they were cut off to learn in the tower: (…, dim) → (…, tail.dim). See `image.tails`."""
         return None

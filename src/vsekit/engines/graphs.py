@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,10 +44,12 @@ class PixelGraph(nn.Module):
         self.register_buffer("scale", torch.tensor([1 / (255 * s) for s in encoder.std]).view(3, 1, 1))
         self.register_buffer("shift", torch.tensor([m / s for m, s in zip(encoder.mean, encoder.std)]).view(3, 1, 1))
 
+    def _values(self, pixels: Tensor) -> Tensor:
+        return pixels.flatten(0, 1).permute(0, 3, 1, 2).float() * self.get_buffer("scale") - self.get_buffer("shift")
+
     def sets(self, pixels: Tensor) -> Sets:
         views = pixels.shape[1]
-        values = pixels.flatten(0, 1).permute(0, 3, 1, 2).float() * self.get_buffer("scale") - self.get_buffer("shift")
-        sets = self.encoder(values)
+        sets = self.encoder(self._values(pixels))
         if views == 1:
             return sets
         vectors, mask = sets.vectors.unflatten(0, (-1, views)), sets.mask.unflatten(0, (-1, views))
@@ -56,6 +59,15 @@ class PixelGraph(nn.Module):
         """(B, N, d) and (B, N)."""
         sets = self.sets(pixels)
         return sets.vectors, sets.mask
+
+
+class RegionGraph(PixelGraph):
+    """Of an encoder that looks at regions, with one crop a picture: the boxes (B, N, 4) too."""
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+        regions: Any = self.encoder.regions
+        sets, boxes = regions(self._values(pixels))
+        return sets.vectors, sets.mask, boxes
 
 
 def write_graph(

@@ -1,7 +1,7 @@
 """A frozen image encoder at work: crops as they are cut in, features out, through ONNX Runtime or through torch.
 
 ONNX Runtime gives the features torch gives, to 1e-5, in about half the time or less on a CPU. The graph is written once
-for each encoder and kept in the cache folder, named by the encoder's weights, mean, std and size, with its checksum beside
+for each encoder and kept in the cache folder, named by the encoder's weights, settings and modules, with its checksum beside
 it: one that is not what was written is written anew. torch remains the reference: `compiled` compares both on two pictures
 before it keeps a graph.
 
@@ -29,7 +29,7 @@ from vsekit.data.views import normalised
 from vsekit.encoders.base import ImageEncoder
 from vsekit.encoders.image.tails import WithTail
 from vsekit.encoders.weights import weights_fingerprint
-from vsekit.engines.graphs import PixelGraph, write_graph
+from vsekit.engines.graphs import PixelGraph, RegionGraph, write_graph
 from vsekit.engines.session import start_session
 from vsekit.errors import UserError
 from vsekit.files import cache_folder, fingerprint
@@ -146,8 +146,11 @@ class CompiledImages(ImageEngine):
         self._start(state["graph"])
 
     def __call__(self, crops: np.ndarray) -> Sets:
-        vectors, mask = self._session.run(None, {"pixels": crops[:, None]})
-        return Sets(torch.from_numpy(vectors), torch.from_numpy(mask))
+        return self.with_boxes(crops)[0]
+
+    def with_boxes(self, crops: np.ndarray) -> tuple[Sets, Tensor | None]:
+        vectors, mask, *boxes = map(torch.from_numpy, self._session.run(None, {"pixels": crops[:, None]}))
+        return Sets(vectors, mask), boxes[0] if boxes else None
 
 
 def image_engine(encoder: ImageEncoder, crops: float, begun_with: str | None = None) -> ImageEngine:
@@ -215,7 +218,10 @@ def compiled(encoder: ImageEncoder, graph: Path | None = None) -> CompiledImages
     rng = np.random.default_rng(0)
     crops = rng.integers(0, 256, (2, encoder.pixels, encoder.pixels, 3), dtype=np.uint8)
     example = {"pixels": torch.from_numpy(crops[:, None])}
-    write_graph(PixelGraph(encoder), example, ["vectors", "mask"], path, {"vsekit.fingerprint": path.stem})
+    has_boxes = hasattr(encoder, "regions")
+    graph_module = RegionGraph(encoder) if has_boxes else PixelGraph(encoder)
+    outputs = ["vectors", "mask", *["boxes"] * has_boxes]
+    write_graph(graph_module, example, outputs, path, {"vsekit.fingerprint": path.stem})
     engine, reference = CompiledImages(path), TorchImages(encoder)
     wanted = reference(crops).vectors
     apart = float((engine(crops).vectors - wanted).abs().max()) / max(1.0, float(wanted.abs().max()))

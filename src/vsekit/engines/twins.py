@@ -178,6 +178,9 @@ class DetectorRegionsTwin(nn.Module):
         self.original = original
 
     def forward(self, pixels: Tensor) -> Sets:
+        return self.regions(pixels)[0]
+
+    def regions(self, pixels: Tensor) -> tuple[Sets, Tensor]:
         own = self.original
         found = own.detector(pixel_values=own._for_detector(pixels))
         boxes, scores = best_boxes(found.logits, found.pred_boxes, own.detector.config.num_labels, own.settings.regions)
@@ -185,7 +188,7 @@ class DetectorRegionsTwin(nn.Module):
         cells = own.backbone(pixels).vectors
         side = int(cells.shape[1] ** 0.5)
         grid = cells.transpose(1, 2).unflatten(2, (side, side))
-        return Sets(roi_align(grid, boxes).mean((-2, -1)), (scores >= own.settings.threshold) | best)
+        return Sets(roi_align(grid, boxes).mean((-2, -1)), (scores >= own.settings.threshold) | best), boxes
 
 
 class FirstTwin(nn.Module):

@@ -147,8 +147,6 @@ def _fill(
 
 def _engine(encoder: ImageEncoder, header: dict[str, Any], crops: int) -> ImageEngine:
     """The one that began, if one did: the last bits of features are its own. Stores of before it was noted are torch's."""
-    if hasattr(encoder, "regions"):
-        return TorchImages(encoder)  # a graph gives no boxes
     begun_with = header.get("engine", TorchImages.name) if header["rows"] else None
     engine = image_engine(encoder, crops * header["crops"], begun_with)
     header["engine"] = engine.name
