@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from tests.training.conftest import TINY, write_precomputed
 
 from vsekit.data.readers import read
 from vsekit.errors import UserError
 from vsekit.evaluation.meeting import embedded, model_scorer, score_runs
 from vsekit.evaluation.scorers import InnerProduct, Less
+from vsekit.files import write_tensors
 from vsekit.models.model import load_model
 from vsekit.models.querybank import FILE, Querybank, QuerybankSettings, fitted, hubness
 from vsekit.parts import merged
@@ -95,6 +97,65 @@ def test_a_fitted_bank_says_of_new_items_what_the_whole_one_says() -> None:
         assert (of_few - of_all).var() < 0.05 * (by_chance - of_all).var()
 
 
+def test_a_bank_in_few_directions_says_more_with_as_many_numbers(tmp_path: Path) -> None:
+    # Subjects in 4 of 32 dimensions, and a little of all others.
+    generator = torch.Generator().manual_seed(0)
+    span = torch.randn(4, 32, generator=generator)
+    centres = (torch.randn(12, 4, generator=generator) @ span).repeat_interleave(torch.arange(1, 13), 0)
+    whole = Querybank(around(centres, 1000, 1), around(centres, 1200, 2), 0.1, 0.7)
+    items, cosine = around(centres, 300, 3), Cosine()
+    told = hubness(cosine(items, whole.captions), 0.1)
+    errors = {}
+    for count, rank in ((8, None), (64, 4)):  # as many numbers: 8 · 32 and 64 · 4
+        few = fitted(whole, count, cosine, rank)
+        errors[rank] = float((hubness(cosine(items, few.captions), 0.1) - told).var())
+    assert errors[4] < 0.5 * errors[None]
+    assert few.directions is not None
+    assert torch.allclose(few.directions @ few.directions.T, torch.eye(4), atol=1e-5)
+    for side in (few.images, few.captions):
+        assert torch.allclose(side @ few.directions.T @ few.directions, side, atol=1e-4)
+    few.save(tmp_path)
+    with safe_open(tmp_path / FILE, "pt") as file:
+        assert file.get_tensor("captions").shape == (64, 4)  # every 19th of 1,200
+    read_again = Querybank.load(tmp_path)
+    assert read_again is not None
+    assert torch.allclose(read_again.captions, few.captions, atol=0.05)
+    assert read_again.fitted
+    read_again.save(tmp_path)  # with other weights, or by an export: as small as before, and the same but for rounding
+    with safe_open(tmp_path / FILE, "pt") as file:
+        assert file.get_tensor("captions").shape == (64, 4)
+    once_more = Querybank.load(tmp_path)
+    assert once_more is not None
+    assert torch.allclose(read_again.captions, once_more.captions, atol=0.05)
+
+
+def test_fitted_to_further_items_a_bank_says_more_of_new_ones() -> None:
+    centres = torch.randn(60, 32, generator=torch.Generator().manual_seed(0))
+    whole = Querybank(around(centres, 80, 1), around(centres, 80, 2), 0.1, 0.7)
+    further, items, cosine = (around(centres, 600, 3), around(centres, 600, 4)), around(centres, 300, 5), Cosine()
+    told = hubness(cosine(items, whole.captions), 0.1)
+    by_few, by_more = (
+        float((hubness(cosine(items, fitted(whole, 40, cosine, None, more).captions), 0.1) - told).var())
+        for more in (None, further)
+    )
+    assert by_more < 0.7 * by_few
+
+
+def test_a_bank_is_fitted_to_its_own_items_and_others() -> None:
+    few = QuerybankSettings(size=10)
+    items = few.items(1000).tolist()
+    assert items[:10] == few.sample(1000).tolist()
+    assert len(set(items)) == len(items) == 30
+    assert QuerybankSettings(size=10).items(7).tolist() == list(range(7))
+
+
+def test_directions_are_at_most_as_many_as_there_are_dimensions() -> None:
+    bank = Querybank(torch.randn(40, 6), torch.randn(40, 6), 0.1, 0.7)
+    few = fitted(bank, 8, Cosine(), rank=100)
+    assert few.directions is not None
+    assert few.directions.shape == (6, 6)
+
+
 def test_a_run_keeps_what_is_fitted_where_it_was_told_to(collection: Path, tmp_path: Path) -> None:
     train(settings(fitted=5), read(collection), tmp_path / "run")
     bank = load_model(tmp_path / "run").querybank
@@ -142,6 +203,21 @@ def test_a_broken_bank_is_named(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"no bank")
     with pytest.raises(UserError, match="not a querybank"):
         Querybank.load(tmp_path)
+
+
+def test_directions_that_do_not_fit_are_told(tmp_path: Path) -> None:
+    write_tensors(
+        tmp_path / FILE,
+        {"images": torch.ones(3, 4), "captions": torch.ones(3, 4), "directions": torch.ones(5, 8)},
+        {"numbers": '{"temperature": 0.05, "weight": 0.7, "fitted": true}'},
+    )
+    with pytest.raises(UserError, match="not a querybank"):
+        Querybank.load(tmp_path)
+
+
+def test_a_rank_without_fitted_vectors_is_refused() -> None:
+    with pytest.raises(ValueError, match="rank is of fitted vectors"):
+        QuerybankSettings(rank=8)
 
 
 def test_the_sample_is_the_same_every_time_and_has_no_more_than_there_are() -> None:

@@ -133,10 +133,13 @@ class Exported:
 
         with safe_open(self._whole(name), "np") as file:
             numbers = json.loads(file.metadata()["numbers"])
-            bank = {key: file.get_tensor(key).astype(np.float32) for key in ("images", "captions")}
-            for key in bank:
-                if f"{key}.scale" in file.keys():  # noqa: SIM118  # 8 bits, see `vsekit.models.bits`
-                    bank[key] *= file.get_tensor(f"{key}.scale")[:, None]
+            names = set(file.keys())
+            sides = {key: file.get_tensor(key).astype(np.float32) for key in names if not key.endswith(".scale")}
+            for key in sides:
+                if f"{key}.scale" in names:  # 8 bits, see `vsekit.models.bits`
+                    sides[key] *= file.get_tensor(f"{key}.scale")[:, None]
+        directions = sides.pop("directions", None)
+        bank: dict[str, Any] = {key: side if directions is None else side @ directions for key, side in sides.items()}
         bank |= {key: float(numbers[key]) for key in ("temperature", "weight")}
         return bank | {"fitted": bool(numbers.get("fitted", False))}
 

@@ -19,10 +19,13 @@ def keep_querybank(
 ) -> None:
     """Embeds a sample of the training set with the model in `folder`, and saves it there, or what is fitted to it."""
     model = load_model(folder).to(device)
-    pictures, captions = settings.sample(len(data.train.pictures)), settings.sample(len(data.train.captions))
-    images: Any = embed_images(model, inputs, pictures)
-    texts: Any = embed_captions(model, data.train_texts, chosen=captions)
-    bank = Querybank(images, texts, settings.temperature, settings.weight)
-    if settings.fitted and settings.fitted < min(len(images), len(texts)):
-        bank = fitted(bank, settings.fitted, model.similarity)
+    some, sentences = len(data.train.pictures), len(data.train.captions)
+    count = settings.fitted if settings.fitted and settings.fitted < min(settings.size, some, sentences) else None
+    more = settings.items if count else settings.sample  # those of the bank come first
+    images: Any = embed_images(model, inputs, more(some))
+    texts: Any = embed_captions(model, data.train_texts, chosen=more(sentences))
+    m, n = min(settings.size, some), min(settings.size, sentences)
+    bank = Querybank(images[:m], texts[:n], settings.temperature, settings.weight)
+    if count:
+        bank = fitted(bank, count, model.similarity, settings.rank, (images[m:], texts[n:]))
     bank.save(folder)
