@@ -20,10 +20,19 @@ PROGRAM = """
 import sys
 from datetime import timedelta
 from vsekit.training import launch, world
-world.PATIENCE = launch.PATIENCE = timedelta(seconds=5)
 {change}
 from vsekit.cli import main
 main()
+"""
+
+
+#: Of processes that no other will meet; those that will may be slow to start.
+IMPATIENT = "world.PATIENCE = launch.PATIENCE = timedelta(seconds=5)"
+#: Of a process that comes to what the others said after they have all read it.
+SLOW = """
+import time
+wait = world.World._wait
+world.World._wait = lambda *given: (wait(*given), time.sleep(4))
 """
 
 
@@ -61,7 +70,7 @@ def test_another_collection_is_named_by_rank(recipe: Path, collection: Path, tmp
 @pytest.mark.slow
 def test_another_version_of_the_code_is_named_by_rank(recipe: Path, collection: Path, tmp_path: Path) -> None:
     given = arguments(recipe, collection, tmp_path / "run")
-    commands = [program(given), program(given, 'world.code = lambda: "0123"')]
+    commands = [program(given), program(given, SLOW + 'world.code = lambda: "0123"')]
     both_say(ends(start(commands)), "rank 1 differs from rank 0 in code: '0123'", "the same vsekit")
 
 
@@ -69,7 +78,7 @@ def test_another_version_of_the_code_is_named_by_rank(recipe: Path, collection: 
 def test_a_process_that_finds_no_other_says_so_within_its_patience(
     rank: int, recipe: Path, collection: Path, tmp_path: Path
 ) -> None:
-    given = program(arguments(recipe, collection, tmp_path / "run"))
+    given = program(arguments(recipe, collection, tmp_path / "run"), IMPATIENT)
     (alone,) = start(
         [["-c", f"import os, sys; os.environ['RANK'] = '{rank}'; exec(sys.argv.pop(1))", *given[1:]]], size=2
     )
@@ -83,7 +92,7 @@ def test_a_process_that_finds_no_other_says_so_within_its_patience(
 @pytest.mark.slow
 def test_a_machine_that_finds_no_other_says_so(recipe: Path, collection: Path, tmp_path: Path) -> None:
     place = ["--nodes", "2", "--rendezvous", f"127.0.0.1:{free_port()}"]
-    command = [sys.executable, *program(arguments(recipe, collection, tmp_path / "run", *place))]
+    command = [sys.executable, *program(arguments(recipe, collection, tmp_path / "run", *place), IMPATIENT)]
     result = subprocess.run(command, env=PATHS, capture_output=True, text=True, timeout=60)
     assert result.returncode == 2, result.stderr
     assert "2 machines did not meet" in result.stderr

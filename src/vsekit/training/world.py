@@ -12,7 +12,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -74,6 +74,7 @@ class World:
             different = sorted(k for k in theirs.keys() | known[0].keys() if theirs.get(k) != known[0].get(k))
             if different:
                 name = different[0]
+                self._all_have_heard(key, patience or PATIENCE)
                 raise UserError(
                     f"rank {rank} differs from rank 0 in {name}: {theirs.get(name)!r}, not {known[0].get(name)!r}"
                     + f" (and {len(different) - 1} more differences)" * (len(different) > 1),
@@ -133,6 +134,13 @@ class World:
             remedy="What the other ranks said tells why. Go on from the last checkpoint with --resume; with --max-restarts a "
             "run does so by itself.",
         )
+
+    def _all_have_heard(self, key: str, patience: timedelta) -> None:
+        """The leader waits: the place where they meet may end with it, and with it what the others have yet to read."""
+        self._store.set(f"{key}/heard/{self.rank}", "")
+        if self.leads:
+            with suppress(dist.DistError):
+                self._store.wait([f"{key}/heard/{rank}" for rank in range(self.size)], patience)
 
     def _key(self, name: str) -> str:
         self._said[0] += 1
