@@ -177,6 +177,7 @@ def test_train_evaluate_compare_report_and_audit_follow_each_other(tmp_path: Pat
     assert (run / "audit.html").is_file()  # beside the report
 
 
+@pytest.mark.slow
 def test_evaluate_uses_a_models_querybank_unless_told_not_to(tmp_path: Path, recipe: Path) -> None:
     data, run = write_precomputed(tmp_path / "data"), tmp_path / "run"
     bank = ("--set", "querybank.weight=3")
@@ -221,6 +222,7 @@ main()
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "vse: stopped\n")
 
 
+@pytest.mark.slow
 def test_token_features_are_extracted_once_and_train_as_if_they_were_not(tiny_bert: Path, tmp_path: Path) -> None:
     data = write_precomputed(tmp_path / "data")
     made = ["features", "transformer", "--set", f"model={tiny_bert}", "--data", data, "--out", tmp_path / "states"]

@@ -45,6 +45,7 @@ def test_such_a_process_has_no_fcntl_and_no_resource(windows: dict[str, str]) ->
     assert done.stdout.split() == ["fcntl", "resource", "msvcrt"], done.stderr
 
 
+@pytest.mark.slow
 def test_pictures_are_indexed_found_and_kept_current(made: Path, windows: dict[str, str], tmp_path: Path) -> None:
     photos, index = tmp_path / "photos", tmp_path / "index"
     photos.mkdir()

@@ -22,7 +22,7 @@ from vsekit.search.models import load_search_model
 TEXTS = ["a dog", "x", "two men play football in the snow and then go home"]
 
 
-@pytest.mark.parametrize("siglip", [False, True])
+@pytest.mark.parametrize("siglip", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_models_like_clip_give_the_vectors_of_transformers(tmp_path: Path, pictures: list[Path], siglip: bool) -> None:
     folder = write_clip(tmp_path / "clip", siglip)
     written = export_onnx(folder, tmp_path / "onnx")

@@ -15,6 +15,7 @@ from tests.export.conftest import build
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "export.md"
 
 
+@pytest.mark.slow
 def test_every_command_and_program_of_the_page_runs(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
     rng = np.random.default_rng(0)

@@ -211,7 +211,10 @@ def test_models_that_speak_timms_protocol_give_the_vectors_of_torch(
     assert cosines(wanted[:1], wanted[1:2]).max() < 1 - 1e-4  # pictures are told apart
 
 
-@pytest.mark.parametrize("view", [VIEW, ViewSettings.model_validate({"kind": "10C", "resize": 40, "pixels": 32})])
+TEN_CROPS = ViewSettings.model_validate({"kind": "10C", "resize": 40, "pixels": 32})
+
+
+@pytest.mark.parametrize("view", [pytest.param(VIEW, marks=pytest.mark.slow), TEN_CROPS], ids=["1C", "10C"])
 def test_the_tail_of_a_cut_encoder_is_in_the_graph(tmp_path: Path, pictures: list[Path], view: ViewSettings) -> None:
     pytest.importorskip("efficientnet_lite_pytorch")
     lite = {"kind": "efficientnet_lite", "pixels": 32, "pretrained": False}

@@ -26,18 +26,33 @@ from vsekit.training import loop
 QUICK = ["stages.heads.epochs=2", "model.dim=8", "model.image.head=linear", "querybank=null"]
 
 
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Pairs:
+    return read(write_precomputed(tmp_path_factory.mktemp("members") / "data"))
+
+
+def chosen(pairs: Pairs, out: Path):
+    return train_members(None, pairs, out, sets=QUICK, cost=Cost(), minutes=60)
+
+
+@pytest.fixture(scope="module")
+def run(pairs: Pairs, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+    """A folder of what was chosen and trained, for reading alone, and what training said."""
+    out = tmp_path_factory.mktemp("members") / "run"
+    return out, chosen(pairs, out)
+
+
 @pytest.fixture
-def pairs(tmp_path: Path) -> Pairs:
-    return read(write_precomputed(tmp_path / "data"))
+def two(run: tuple[Path, dict], tmp_path: Path) -> Path:
+    """A recipe of two members that differ in their seed."""
+    member = next(iter(yaml.safe_load((run[0] / "recipe.yaml").read_text())["members"].values()))
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(yaml.safe_dump({"members": {"one": member, "two": member | {"seed": 1}}}))
+    return recipe
 
 
-def chosen(pairs: Pairs, out: Path, **options):
-    return train_members(None, pairs, out, sets=QUICK, cost=Cost(), minutes=options.pop("minutes", 60), **options)
-
-
-def test_without_a_recipe_models_are_chosen_trained_averaged_and_written_to_be_edited(tmp_path, pairs):
-    out = tmp_path / "run"
-    end = chosen(pairs, out)
+def test_without_a_recipe_models_are_chosen_trained_averaged_and_written_to_be_edited(run, pairs):
+    out, end = run
     written = read_members(out / "recipe.yaml")
     assert written is not None
     assert list(end["alone"]) == list(written.members)
@@ -56,32 +71,22 @@ def test_without_a_recipe_models_are_chosen_trained_averaged_and_written_to_be_e
     assert load_model(out).fingerprint() == best.fingerprint()
 
 
-def test_the_written_recipe_trains_again_to_the_same_numbers(tmp_path, pairs):
-    first = chosen(pairs, tmp_path / "a")
-    again = train_members(tmp_path / "a" / "recipe.yaml", pairs, tmp_path / "b", sets=QUICK)
-    assert again == first
+def test_the_written_recipe_trains_again_to_the_same_numbers_and_a_deadline_that_is_far_changes_nothing(
+    run, tmp_path, pairs
+):
+    recipe = run[0] / "recipe.yaml"
+    assert train_members(recipe, pairs, tmp_path / "b", sets=QUICK, minutes=time.monotonic() + 1e6) == run[1]
 
 
-def test_no_member_is_begun_when_the_time_is_over_but_one_is_always_trained(tmp_path, pairs, monkeypatch):
-    recipe = tmp_path / "r.yaml"
-    chosen(pairs, tmp_path / "a")
-    members = yaml.safe_load((tmp_path / "a" / "recipe.yaml").read_text())["members"]
-    member = next(iter(members.values()))
-    recipe.write_text(yaml.safe_dump({"members": {"one": member, "two": member | {"seed": 1}}}))
-    end = train_members(recipe, pairs, tmp_path / "b", sets=QUICK, minutes=1e-9)
+def test_no_member_is_begun_when_the_time_is_over_but_one_is_always_trained(two, tmp_path, pairs):
+    end = train_members(two, pairs, tmp_path / "b", sets=QUICK, minutes=1e-9)
     assert list(end["alone"]) == ["one"]
     lines = [json.loads(line) for line in (tmp_path / "b/members/one/metrics.jsonl").read_text().splitlines()]
     assert max(line["epoch"] for line in lines if "epoch" in line) == 1  # of two
-    assert list(train_members(recipe, pairs, tmp_path / "c", sets=QUICK)["alone"]) == ["one", "two"]
 
 
-def test_interrupted_what_is_there_can_be_used_and_resume_goes_on(tmp_path, pairs, monkeypatch):
+def test_interrupted_what_is_there_can_be_used_and_resume_goes_on(two, tmp_path, pairs, monkeypatch):
     out = tmp_path / "run"
-    chosen(pairs, tmp_path / "a")
-    members = yaml.safe_load((tmp_path / "a" / "recipe.yaml").read_text())["members"]
-    member = next(iter(members.values()))
-    recipe = tmp_path / "r.yaml"
-    recipe.write_text(yaml.safe_dump({"members": {"one": member, "two": member | {"seed": 1}}}))
     validate, count = loop.Trainer._validate, []
 
     def interrupted(self, stage, epoch):
@@ -92,12 +97,13 @@ def test_interrupted_what_is_there_can_be_used_and_resume_goes_on(tmp_path, pair
 
     monkeypatch.setattr(loop.Trainer, "_validate", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        train_members(recipe, pairs, out, sets=QUICK)
+        train_members(two, pairs, out, sets=QUICK)
     assert vsekit.evaluate(out, pairs, split="val").rsum > 0
     assert load_model(out)
     monkeypatch.undo()
     end = train_members(None, pairs, out, sets=QUICK, resume=True)
-    whole = train_members(recipe, pairs, tmp_path / "whole", sets=QUICK)
+    whole = train_members(two, pairs, tmp_path / "whole", sets=QUICK)
+    assert list(whole["alone"]) == ["one", "two"]
     assert end == whole
 
 
@@ -149,13 +155,6 @@ def test_fewer_pictures_are_spread_over_the_collection():
     assert taken.splits == {"train": 10, "val": 20}
     numbers = np.array([int(picture.id.removesuffix(".jpg")) for picture in taken.pictures if picture.split == "train"])
     assert np.ptp(numbers) >= 80
-
-
-def test_a_deadline_that_is_far_changes_nothing(tmp_path, pairs):
-    near = chosen(pairs, tmp_path / "a")
-    recipe = tmp_path / "a" / "recipe.yaml"
-    far = train_members(recipe, pairs, tmp_path / "b", sets=QUICK, minutes=time.monotonic() + 1e6)
-    assert far["alone"] == near["alone"]
 
 
 def test_a_folder_that_holds_something_is_refused_before_the_collection_is_read(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def collection(picture: Callable[..., Path], tmp_path: Path) -> Path:
     return tmp_path / "collection.csv"
 
 
+@pytest.mark.slow
 def test_an_index_of_an_ensemble_scores_as_evaluation_averages(run: Path, collection: Path, tmp_path: Path) -> None:
     """But for what the query itself owes, which is the same for all pictures."""
     place = tmp_path / "index"

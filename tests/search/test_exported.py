@@ -73,13 +73,15 @@ def save_model(run: Path, seed: int = 0) -> None:
 
 
 def write_collection(folder: Path, count: int = 36) -> Path:
+    """No two captions are the same: of equal ones, the last bit of a sum would decide which comes first."""
     rng, lines = np.random.default_rng(0), ["image,caption,year"]
     (folder / "photos").mkdir(parents=True)
     for i in range(count):
         colour, thing = list(COLOURS)[i % 4], THINGS[i % 3]
         noise = rng.integers(-40, 40, (24, 30, 3)) + COLOURS[colour]
         Image.fromarray(noise.clip(0, 255).astype(np.uint8)).save(folder / "photos" / f"{i:02d}.png")
-        lines.append(f"photos/{i:02d}.png,a {colour} {thing},{2000 + i}")
+        article = ("a", "the", "a the")[i // 12]
+        lines.append(f"photos/{i:02d}.png,{article} {colour} {thing},{2000 + i}")
     (folder / "photos.csv").write_text("\n".join(lines) + "\n")
     return folder / "photos.csv"
 
@@ -245,6 +247,7 @@ def test_words_are_those_of_torch(both: tuple[Searcher, Searcher]) -> None:
         assert both[0].model.words(text) == both[1].model.words(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("siglip", [False, True], ids=["CLIP", "SigLIP"])
 def test_models_like_clip_are_indexed_and_searched_the_same_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, siglip: bool
@@ -263,6 +266,7 @@ def test_models_like_clip_are_indexed_and_searched_the_same_way(
     asked_without_torch(place, "search", str(place.index), "--image", photo, "--json", "--no-pictures")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("siglip", [False, True], ids=["CLIP", "SigLIP"])
 def test_models_like_clip_embed_pictures_through_their_export(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, siglip: bool
@@ -286,6 +290,7 @@ def test_models_like_clip_embed_pictures_through_their_export(
         np.testing.assert_allclose(store.vectors([ids[str(photo)] for photo in photos]), wanted, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_damaged_export_of_a_model_like_clip_is_not_indexed_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,6 +505,7 @@ def test_a_model_named_by_the_user_is_not_replaced_by_a_kept_one(place: Place) -
         vsekit.search(place.index, "a red dog", model=place.folder / "other")
 
 
+@pytest.mark.slow
 def test_a_model_whose_encoder_was_tuned_keeps_its_fingerprint_and_is_exported_with_its_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ def test_an_index_of_an_ensemble_is_searched_without_torch(
     assert check_index(place.index).damage == []
 
 
+@pytest.mark.slow
 def test_an_exported_ensemble_makes_the_index_that_torch_makes(
     ensemble: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +124,7 @@ def test_an_exported_ensemble_makes_the_index_that_torch_makes(
     assert vectors[0] == pytest.approx(vectors[1], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_another_member_in_its_place_is_refused(copied: Path, tmp_path: Path) -> None:
     export_onnx(write_run(tmp_path / "other", seed=50), tmp_path / "other-onnx")
     shutil.rmtree(copied / "1")
@@ -160,6 +162,7 @@ def test_a_config_written_by_hand_is_refused(copied: Path, members: list[str]) -
         open_ensemble(copied)
 
 
+@pytest.mark.slow
 def test_an_export_is_replaced_by_one_of_fewer_members_or_of_one(copied: Path, tmp_path: Path) -> None:
     export_onnx(write_run(tmp_path / "one", count=1), copied)
     assert sorted(path.name for path in copied.iterdir()) == ["0", "README.md", "config.json"]

@@ -284,6 +284,7 @@ def test_a_large_jpeg_decoded_small_has_nearly_the_same_vector(tiny: VSEModel, t
     assert vectors[0] @ vectors[1] > 0.999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pictures", [0, 10**6])  # in torch, and through ONNX Runtime
 def test_an_encoder_whose_last_blocks_learned_is_one_network_again(
     pictures: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, picture: Callable[..., Path]

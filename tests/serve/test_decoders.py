@@ -74,6 +74,7 @@ def test_a_picture_that_kills_its_decoder_is_refused_and_the_next_is_read(
             os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_a_picture_that_takes_more_memory_than_there_is_is_refused_and_memory_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_picture_that_takes_more_memory_than_there_is_is_refused_and_memory_is
         tight.close()
 
 
+@pytest.mark.slow
 def test_a_process_that_had_much_memory_ends_and_idle_servers_have_none(decoders: Decoders) -> None:
     fresh = Decoders(10**8)
     assert fresh._idle == []

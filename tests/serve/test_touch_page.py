@@ -81,6 +81,7 @@ def test_a_finger_hits_everything_that_can_be_pressed(open_page: Open) -> None:
     small += page.evaluate(SMALL, LEAST)
     page.locator("#detail-like").click()
     expect(page.locator("#chip")).to_be_visible()
+    expect(page.locator("#status")).to_contain_text("best first")  # the grid was there before, to browse
     small += page.evaluate(SMALL, LEAST)
     page.locator("#grid .open").first.focus()
     page.keyboard.press("x")

@@ -54,6 +54,7 @@ SPOILT = [
 ]
 
 
+@pytest.mark.slow
 def test_a_stream_killed_at_random_moments_ends_bit_identical(shards: Path, recipe: Path, tmp_path: Path) -> None:
     spoil(shards)
     subprocess.run([sys.executable, "-c", PROGRAM, *arguments(recipe, shards, tmp_path / "whole", "-q")], check=True)
