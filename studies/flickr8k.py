@@ -36,6 +36,12 @@ def main(name: str = "flickr8k", description: str | None = __doc__) -> None:
     parser.add_argument(
         "--word-vectors", type=Path, help="GloVe of 100 numbers a word, for the runs that start with it"
     )
+    parser.add_argument(
+        "--detector",
+        type=Path,
+        metavar="FILE",
+        help="centernet.json, for the runs on objects; see studies/centernet.py",
+    )
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, a thread each")
     parser.add_argument("--render", action="store_true", help="only write docs/study.md")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -60,6 +66,7 @@ def main(name: str = "flickr8k", description: str | None = __doc__) -> None:
                 f"studies.{name}",
                 Progress(),
                 word_vectors=options.word_vectors,
+                detector=options.detector,
             )
         if name == "flickr8k":
             render(study, HERE.parent / "docs")

@@ -34,7 +34,7 @@ import numpy as np
 import torch
 import yaml
 
-from studies.matrix_features import features
+from studies.matrix_features import features, needs_detector
 from vsekit.data.readers import read
 from vsekit.errors import UserError
 from vsekit.evaluation.meeting import score_runs
@@ -258,6 +258,7 @@ def run_all(
     module: str,
     progress: Progress,
     word_vectors: Path | None = None,
+    detector: Path | None = None,
 ) -> None:
     """Extracts features, then trains what is not finished, `workers` processes of one thread each at a time."""
     todo = study.todo(names)
@@ -265,9 +266,13 @@ def run_all(
     if waiting_for_words and word_vectors is None:
         progress.say(f"Left out, for want of --word-vectors: {', '.join(run.id for run in waiting_for_words)}")
         todo = [run for run in todo if run not in waiting_for_words]
+    without_detector = [run for run in todo if not run.ensemble and needs_detector(study.content, run.features)]
+    if without_detector and detector is None:
+        progress.say(f"Left out, for want of --detector: {', '.join(run.id for run in without_detector)}")
+        todo = [run for run in todo if run not in without_detector]
     pairs = read(data)
     for name in dict.fromkeys(run.features for run in todo if not run.ensemble):
-        features(study.content, study.work, name, pairs, progress)
+        features(study.content, study.work, name, pairs, progress, detector)
     running: dict[str, tuple[subprocess.Popen[bytes], float]] = {}
     waiting, done = list(todo), 0
     unfinished, failed = {run.id for run in todo}, set[str]()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,9 @@ from vsekit.training.settings import RunSettings
 
 STUDIES = Path(__file__).parents[2] / "studies"
 MATRIX = """
+features:
+  lite0: {encoder: efficientnet_lite}
+  objects: {encoder: {kind: detector_regions, detector: centernet}}
 base: {stages: {main: {epochs: 8, loss: a}}}
 variants: {long: {stages: {main: {epochs: 20}}}}
 runs:
@@ -94,6 +98,17 @@ def test_one_failed_run_stops_only_those_that_need_it(
     with pytest.raises(UserError, match=r"first\.0, second\.0"):
         run_all(study, [], tmp_path, 2, "worker", QUIET)
     assert sorted(path.stem for path in study.results.iterdir()) == ["first.1", "other.0", "second.1"]
+
+
+def test_runs_on_regions_are_left_out_where_there_is_no_detector(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study.runs = {"other.0": replace(study.runs["other.0"], features="objects")}
+    asked = []
+    monkeypatch.setattr("studies.matrix.features", lambda content, work, name, *_: asked.append(name))
+    monkeypatch.setattr("studies.matrix.read", lambda _: None)
+    run_all(study, [], tmp_path, 1, "none", QUIET)
+    assert asked == []
 
 
 def test_grids_are_averaged_over_neighbours() -> None:
