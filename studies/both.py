@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,7 @@ DUPLICATES = Path(__file__).parent / "results" / "both" / "duplicates.json"
 THRESHOLD = 0.9
 
 
+@cache
 def collections(flickr8k: Path, coco: Path) -> dict[str, Pairs]:
     """The training and validation pictures of each."""
     return {name: read(folder).split("train", "val") for name, folder in (("flickr8k", flickr8k), ("coco", coco))}
@@ -78,13 +81,31 @@ def with_features(
     return replace(whole, pictures=pictures, features=np.concatenate(arrays), feature_source=source)
 
 
-def both(
-    flickr8k: Path, coco: Path, settings: RunSettings, progress: Progress, encoder: ImageEncoder | None = None
-) -> Pairs:
-    """The training and validation splits of both, without training pictures that are validation pictures too."""
+def names(flickr8k: Path, coco: Path, split: str) -> list[str]:
+    """The pictures of a split of both, without training pictures that are validation pictures too."""
     leaks = set(json.loads(DUPLICATES.read_text(encoding="utf-8"))["left_out"])
-    pairs = with_features(collections(flickr8k, coco), settings, settings.data.eval_view, progress, encoder)
-    return pairs.take(i for i, picture in enumerate(pairs.pictures) if picture.id not in leaks)
+    return [p.id for p in joined(collections(flickr8k, coco)).split(split).pictures if p.id not in leaks]
+
+
+def both(
+    flickr8k: Path,
+    coco: Path,
+    settings: RunSettings,
+    progress: Progress,
+    encoder: ImageEncoder | None = None,
+    only: Iterable[str] | None = None,
+) -> Pairs:
+    """The training and validation splits of both, or `only` some of their pictures; of the latter alone features are made."""
+    whole = [*names(flickr8k, coco, "train"), *names(flickr8k, coco, "val")]
+    wanted = set(whole if only is None else only)
+    parts = collections(flickr8k, coco)
+    if only is not None:
+        parts = {
+            name: pairs.take(i for i, p in enumerate(pairs.pictures) if f"{name}/{p.id}" in wanted)
+            for name, pairs in parts.items()
+        }
+    pairs = with_features(parts, settings, settings.data.eval_view, progress, encoder)
+    return pairs.take(i for i, picture in enumerate(pairs.pictures) if picture.id in wanted)
 
 
 def of(pairs: Pairs, name: str, split: str) -> Pairs:

@@ -110,7 +110,7 @@ class _Index:
         return signs, match, match == "none"
 
 
-def learn(asked: Sequence[Asked], limit: float = 0.004) -> Decision:
+def learn(asked: Sequence[Asked], limit: float = 0.003) -> Decision:
     """Logistic regression by Newton's method, present and absent weighed alike; see `silence` for the limit."""
     table = np.array([one.signs for one in asked])
     unknown = np.isnan(table).all(axis=0)  # a sign that these indexes lack gets no weight

@@ -1,7 +1,7 @@
 """Makes the starter model that comes with vsekit, on Flickr8k and COCO: trains, measures, keeps it in 8 bits with a card.
 
     python -m studies.both --flickr8k DIR --coco DIR
-    python -m studies.starter --flickr8k DIR --coco DIR [--only NAME …] [--keep NAME …]
+    python -m studies.starter --flickr8k DIR --coco DIR [--only NAME …] [--keep NAME … [--again]]
     python -m studies.starter --flickr8k DIR --coco DIR --measure MODEL [--as NAME]
 
 The runs are those of studies/starter.yaml; each can be killed and goes on. --measure puts any model to both validation splits
@@ -11,17 +11,17 @@ and writes studies/results/both/NAME.json. The weights of the encoders are those
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import yaml
 
-from studies.both import both, of
+from studies.both import both, names, of
 from vsekit import recipes
 from vsekit.data.pairs import Pairs
 from vsekit.evaluation.meeting import embedded, model_scorer
@@ -46,7 +46,7 @@ OUT = HERE.parent / "src" / "vsekit" / "models" / "starter"
 RESULTS = HERE / "results" / "both"
 COLLECTIONS = ("flickr8k", "coco")
 #: Vectors a side that stand for training pictures and captions: what fits into 12 MB.
-BANK = QuerybankSettings(fitted=192)
+BANK = QuerybankSettings(fitted=512, rank=128)
 TAUGHT = {
     False: "from the captions",
     True: "from the captions, and from the scores of teachers trained on the same photographs (`distillation`)",
@@ -66,8 +66,8 @@ NOTE = """
 - **How it learned**: {taught}.
   The last half of both image encoders learned too and comes with it, but for depthwise filters; all before it is as the pip
   packages bring it. {weights} in studies/starter.yaml.
-- **Its querybank**: {bank} vectors a side, fitted to 8,192 training pictures and captions, lower the scores of pictures that
-  score high with every sentence; `vse evaluate --plain` does without.
+- **Its querybank**: {bank} vectors a side in {rank} directions that stand for 8,192 training pictures and captions lower the
+  scores of pictures that score high with every sentence; `vse evaluate --plain` does without.
 - **Encoders**: EfficientNet-lite0 and lite2 (ImageNet; Apache-2.0) and MiniLM (MIT), read from their pip packages. MiniLM
   was trained on pairs of sentences, captions of COCO and Flickr30K among them, and Flickr30K contains Flickr8k's pictures: the
   figures lean to the good side.
@@ -131,11 +131,18 @@ class Views:
         return both(self.flickr8k, self.coco, self.whole, self.progress)
 
     def of(self, settings: ModelSettings) -> Pairs:
-        return self.maps if settings.image.encoder == self.cut.model.image.encoder else self.features
+        return self.maps if self.is_cut(settings) else self.features
 
-    def seen_by(self, model: Path) -> Pairs:
-        """The features that a model's image encoders make, tails and all."""
-        return both(self.flickr8k, self.coco, self.cut, self.progress, load_model(model).image.with_tail())
+    def is_cut(self, settings: ModelSettings) -> bool:
+        return settings.image.encoder == self.cut.model.image.encoder
+
+    def seen_by(self, model: VSE, only: Sequence[str] | None = None) -> Pairs:
+        """The features that a model's image encoders make, tails and all; of some pictures alone where they are named."""
+        run, encoder = (self.cut, model.image.with_tail()) if self.is_cut(model.settings) else (self.whole, None)
+        return both(self.flickr8k, self.coco, run, self.progress, encoder, only)
+
+    def names(self, split: str) -> list[str]:
+        return names(self.flickr8k, self.coco, split)
 
 
 def cut_folder(run: Path) -> Path:
@@ -174,7 +181,7 @@ def measured(models: list[Path], views: Views, plain: bool) -> dict[str, Metrics
     for name in COLLECTIONS:
         scorers = []
         for model in map(load_model, models):
-            val = of(views.of(model.settings), name, "val")
+            val = of(views.seen_by(model, views.names("val")), name, "val")
             scorers.append(model_scorer(model, *read(model, val), plain=plain))
         found[name] = evaluate(Average(scorers), val.picture_groups, val.caption_groups)
     return found
@@ -198,22 +205,29 @@ def mean_of(runs: Sequence[Path]) -> VSE:
     return models[0]
 
 
-def bank_of(model: VSE, train: Pairs) -> Querybank:
+def bank_of(model: VSE, views: Views) -> Querybank:
     """Fitted to a sample of the training pictures, each with one of its captions."""
-    some = train.take(BANK.sample(len(train.pictures)).tolist()).first_captions(1)
-    whole = Querybank(*read(model, some), BANK.temperature, BANK.weight)
-    return fitted(whole, BANK.fitted or BANK.size, model.similarity)
+    train = views.names("train")
+
+    def of_some(chosen: np.ndarray) -> tuple[Any, Any]:
+        return read(model, views.seen_by(model, [train[i] for i in chosen]).first_captions(1))
+
+    whole = Querybank(*of_some(BANK.sample(len(train))), BANK.temperature, BANK.weight)
+    further = of_some(BANK.items(len(train))[BANK.size :])
+    return fitted(whole, BANK.fitted or BANK.size, model.similarity, BANK.rank, further)
 
 
-def keep(runs: Sequence[Path], out: Path, views: Views, taught: str) -> None:
+def keep(runs: Sequence[Path], out: Path, views: Views, taught: str, again: bool = False) -> None:
     """The mean of runs as the starter: in 8 bits, a querybank, calibration on both validation splits, and the card of the
-    last."""
+    last. again: it is there already, and only what stands beside its weights is made."""
     run = runs[-1]
-    mean_of(runs).save(out, bits=8)
+    card = (out if again else run / "model") / "README.md"
+    opening, _, use = card.read_text(encoding="utf-8").partition("\n## Use\n")
+    if not again:
+        mean_of(runs).save(out, bits=8)
     model = load_model(out)
-    pairs = views.of(model.settings)
-    bank_of(model, pairs.split("train")).save(out)
-    val = pairs.split("val")
+    bank_of(model, views).save(out)
+    val = views.seen_by(model, views.names("val"))
     images, captions = read(model, val)
     write_sealed(
         out / "calibration.json",
@@ -225,13 +239,12 @@ def keep(runs: Sequence[Path], out: Path, views: Views, taught: str) -> None:
             numbers = [m.i2t[k] for k in ("r1", "r5", "r10")] + [m.t2i[k] for k in ("r1", "r5", "r10")] + [m.rsum]
             told = key + ", with the querybank" * (not plain)
             rows.append(f"| {told} | " + " | ".join(f"{number:.1f}" for number in numbers) + " |")
-    shutil.copyfile(run / "model" / "README.md", out / "README.md")
-    card = (out / "README.md").read_text(encoding="utf-8").replace(str(run.parent), "runs/both")
-    names = " and ".join(f"`{one.name}`" for one in runs)
-    weights = f"Its weights are the mean of {names}" if len(runs) > 1 else f"It is {names}"
-    about = {"pictures": len(pairs.split("train").pictures), "taught": taught, "weights": weights, "bank": BANK.fitted}
-    note = NOTE.format(**about, rows="\n".join(rows))
-    write_text(out / "README.md", card.replace("\n## Use\n", f"{note}\n## Use\n", 1))
+    of_runs = " and ".join(f"`{one.name}`" for one in runs)
+    weights = f"Its weights are the mean of {of_runs}" if len(runs) > 1 else f"It is {of_runs}"
+    about = {"pictures": len(views.names("train")), "taught": taught, "weights": weights}
+    note = NOTE.format(**about, bank=BANK.fitted, rank=BANK.rank, rows="\n".join(rows))
+    opening = opening.partition("\n## What to know\n")[0].replace(str(run.parent), "runs/both")
+    write_text(out / "README.md", f"{opening}{note}\n## Use\n{use.replace(str(run.parent), 'runs/both')}")
 
 
 def main() -> None:
@@ -244,6 +257,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help="train and measure these runs, and keep none")
     parser.add_argument(
         "--keep", nargs="+", metavar="NAME", help="train none; keep the mean of these runs' weights as the starter"
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="with --keep: the weights are kept already; make querybank, calibration, figures and card anew",
     )
     parser.add_argument("--measure", type=Path, metavar="MODEL", help="measure this model, and train none")
     parser.add_argument("--as", dest="name", default="measured", help="the name of its results")
@@ -263,7 +281,7 @@ def main() -> None:
         for one in (*teachers, start):
             make_mean(one)
         if tails_stay(settings[name].stages["heads"].freeze):
-            pairs = views.seen_by(start)
+            pairs = views.seen_by(load_model(start))
         else:
             pairs = views.of(settings[name].model)
             for teacher in teachers if pairs is views.maps else ():
@@ -276,11 +294,11 @@ def main() -> None:
             report(f"{name}-teachers", teachers, views)
             for bank, plain in (("", True), ("-bank", False)):
                 report(f"{name}-together{bank}", [folder, *teachers], views, plain)
-    for name in options.keep or ():
+    for name in [] if options.again else options.keep or ():
         make_mean(options.runs / name)
     if options.keep:
         taught = TAUGHT[bool(settings[options.keep[-1]].stages["heads"].teacher)]
-        keep([options.runs / name for name in options.keep], options.out, views, taught)
+        keep([options.runs / name for name in options.keep], options.out, views, taught, options.again)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,27 @@ def test_a_training_picture_that_is_a_validation_picture_of_the_other_collection
     assert found["between_splits"][0]["exact"]
 
 
+def test_only_the_named_pictures_are_read_and_no_leak_is_named(parts, tmp_path, monkeypatch):
+    leaks = tmp_path / "duplicates.json"
+    leaks.write_text(json.dumps({"left_out": ["two/0.png"]}))
+    monkeypatch.setattr(both, "DUPLICATES", leaks)
+    monkeypatch.setattr(both, "collections", lambda *_: parts)
+    read = []
+
+    def features(parts, *_):
+        read.extend(f"{name}/{p.id}" for name, pairs in parts.items() for p in pairs.pictures)
+        return both.joined(parts)
+
+    monkeypatch.setattr(both, "with_features", features)
+    where = Path("x"), Path("y")
+    assert both.names(*where, "train") == ["one/0.png", "one/1.png"]
+    assert both.names(*where, "val") == ["one/2.png", "two/1.png"]
+    assert [p.id for p in both.both(*where, settings("words"), QUIET, only=["two/1.png", "one/1.png"]).pictures] == read
+    assert read == ["one/1.png", "two/1.png"]
+    whole = both.both(*where, settings("words"), QUIET)
+    assert [p.id for p in whole.pictures] == ["one/0.png", "one/1.png", "one/2.png", "two/1.png"]
+
+
 def settings(name: str):
     return starter.settings_of(starter.runs()[name], Path("a"))
 

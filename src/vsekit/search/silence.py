@@ -10,7 +10,7 @@ an album makes high scores usual. So the signs of a query, with z and E = n·S(z
 
 are weighed: p = σ(b + Σ w·(sign − mean) / deviation), and nothing is said to match where p, that something does, is below a limit.
 The weights come from `python -m studies.search silence --learn`, on training pictures with a subject's pictures present and
-removed; the limit lets four queries in a thousand with a match be told so there, where the model has seen the pictures, to keep
+removed; the limit lets three queries in a thousand with a match be told so there, where the model has seen the pictures, to keep
 below two in a hundred of others. They stand in `silence.json`. A sign that an index
 lacks (no sentences are known) counts as its mean.
 """
