@@ -54,7 +54,8 @@ TOLD = {
     "heads-together": "`heads` and its teachers together",
     "heads-together-bank": "the same, with their querybanks",
     "starter": "the starter in the package: `heads` in 8 bits; plain",
-    "starter-bank": "the same, with the querybank that comes with it",
+    "starter-bank-192": "the same, with its first querybank: 192 vectors in all directions, fitted to the 8,192 they stand for",
+    "starter-bank": "the same, with the querybank that comes with it: 512 in 128 directions, as large, fitted to 24,576",
 }
 TEXT = """# COCO
 
@@ -77,6 +78,13 @@ is without.
 {curve}
 
 {shares}
+
+### With pictures that have no captions
+`python -m studies.curve --pictures 7000 --teachers bow bow-adopt`: the bag of words follows the mean score of two
+models that were trained on the same captions: on these pictures alone, and in each batch on as many others, which have no
+captions. Plain.
+
+{unlabelled}
 
 ## One student for several teachers
 `python -m studies.starter`: trained on Flickr8k and COCO together, measured on the validation pictures of each,
@@ -136,6 +144,22 @@ def papers() -> str:
     )
     if "ad_pool" in found:
         told += f" VSE+2AD has {found['ad_pool']:.1f} with a quarter of its paper's size, on the smaller of the two encoders."
+    if {"ad_pool", "scan"} <= found.keys():
+        told += (
+            f" SCAN, at the same size on the same places, with a caption a picture an epoch, has {found['scan']:.1f}"
+            f" ({found['scan'] - found['ad_pool']:+.1f})."
+        )
+    if {"scan", "scan-aoq", "vsrn"} <= found.keys():
+        told += (
+            f" AOQ, by the lists of VSRN ({found['vsrn']:.1f} without its caption branch), changes that by "
+            f"{found['scan-aoq'] - found['scan']:+.1f}. Its rate is 2.5 times SCAN's, as in the paper, and SCAN was still rising "
+            "when its 20 epochs were over: how much of it is the loss can't be told from these two runs."
+        )
+    if "dual_path" in found:
+        told += (
+            f" Dual-path, whose classifier has a class for each of the 29,536 pictures, has {found['dual_path']:.1f} "
+            "with a bag of words."
+        )
     return told
 
 
@@ -143,12 +167,45 @@ def curve() -> list[str]:
     """The rows of studies.curve, by their number of pictures, and the whole row of `models`."""
     lines = [f"| pictures | captions | encoders | {HEAD[2:]} CPU-min |", f"|---|---|---{RULE}---|"]
     encoders = {1: "lite0", 2: "lite0 and lite2"}
-    for one in sorted(results("coco-curve").values(), key=lambda one: (-one["encoders"], one["pictures"])):
+    parts = [one for one in results("coco-curve").values() if one["row"] == "bow" and not taught_by(one)]
+    for one in sorted(parts, key=lambda one: (-one["encoders"], one["pictures"])):
         told = f"{one['pictures']:,} | {one['captions']:,} | {encoders[one['encoders']]} | {numbers(one['metrics'])}"
         lines.append(f"| {told} | {one['cpu_minutes']:.1f} |")
     whole = results("coco-models")["bow"]
     told = f"29,536 | 72,311 | {encoders[2]} | {numbers(whole['plain'])} | {whole['cpu_minutes']:.1f}"
     return [*lines, f"| {told} |"]
+
+
+def taught_by(one: dict[str, Any]) -> bool:
+    return one.get("how") in ("taught", "unlabelled")
+
+
+def unlabelled() -> list[str]:
+    """Students of teachers with the same captioned pictures, without and with others that have no captions."""
+    found = results("coco-curve")
+    students = [one for one in found.values() if taught_by(one)]
+    if not students:
+        return []
+    lines = [f"| | captioned | without captions | {HEAD[2:]} CPU-min |", f"|---|---|---{RULE}---|"]
+    said = {"": "alone", "taught": "taught", "unlabelled": "taught, and by what the teachers say of the others"}
+    counts = {one["pictures"] for one in students}
+    rows = {one["row"] for one in students}
+    both_ways = [one for one in found.values() if one["pictures"] in counts and one["encoders"] == 2]
+    for one in sorted(both_ways, key=lambda one: (one["pictures"], one["row"] in rows, one["metrics"]["rsum"])):
+        told = f"`{one['row']}`, {said[one.get('how', '')]} | {one['pictures']:,} | {one.get('without_captions', 0):,}"
+        lines.append(f"| {told} | {numbers(one['metrics'])} | {one['cpu_minutes']:.1f} |")
+    names = "bow-7000", "bow-taught-7000", "bow-unlabelled-7000"
+    if found.keys() >= set(names):
+        alone, taught_alone, with_others = (found[name]["metrics"]["rsum"] for name in names)
+        whole = results("coco-models")["bow"]["plain"]["rsum"]
+        lines += [
+            "",
+            f"The teachers' scores add {taught_alone - alone:+.1f}, and what they say of the others "
+            f"{with_others - taught_alone:+.1f}: less than another seed changes. The captions of these others, where they may be "
+            f"read, add {whole - alone:+.1f}. The encoders are frozen; teachers that know no more than the student's own captions "
+            "have little to say of other pictures.",
+        ]
+    return lines
 
 
 def shares() -> str:
@@ -208,7 +265,8 @@ def everyday() -> str:
         f"Looked at, there is no difference: of the {judged['best']} best pictures of {len(after)} everyday queries "
         "(`python -m studies.everyday`, both validation splits as one album), one person called "
         f"{sum(second)} right with the second starter, {sum(before)} with the third and {sum(after)} with the one in the "
-        f"package; from the third to it {moved[0]} queries have more right ones, {moved[1]} fewer. None of them knows a "
+        f"package ({sum(judged['right']['starter-bank-192'])} with its first querybank); from the third to it {moved[0]} queries "
+        f"have more right ones, {moved[1]} fewer. None of them knows a "
         "wedding, a glass of wine or a campfire from what looks like one."
     )
 
@@ -221,6 +279,7 @@ def page() -> str:
         papers=papers(),
         curve="\n".join(curve()),
         shares=shares(),
+        unlabelled="\n".join(unlabelled()) or "Not measured yet.",
         both="\n".join(both()).rstrip(),
         unmeasured=unmeasured(),
         taught=taught(),
