@@ -8,6 +8,9 @@ the validation split. With s² the variance over n seeds and q² the variance of
 
 t of the Welch–Satterthwaite degrees of freedom. With one seed a side, s² can't be seen; the pooled s² of all
 configurations with several seeds stands for it.
+
+Whether more seeds are worth their time is asked of the same sum: with n seeds a side the interval reaches 1.96·√(2s²/n + q²), and
+a smaller difference stays within it.
 """
 
 from __future__ import annotations
@@ -19,17 +22,20 @@ from typing import Any
 import numpy as np
 
 RESAMPLES = 1000
+#: Of the normal distribution, for 95 %.
+QUANTILE = 1.96
 Results = Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of rsum, a − b, with its 95 % interval and how many seeds each side has."""
+    """Of rsum, a − b, with its 95 % interval, how many seeds each side has, and q² of the pictures."""
 
     value: float
     low: float
     high: float
     seeds: tuple[int, int]
+    of_pictures: float
 
     @property
     def verdict(self) -> str:
@@ -55,6 +61,11 @@ def seed_variance(everything: Sequence[Results]) -> float:
     return sum(((values - values.mean()) ** 2).sum() for values in several) / freedom if freedom else float("nan")
 
 
+def reach(seeds: int, pooled: float, of_pictures: float = 0.0) -> float:
+    """How far the interval reaches with so many seeds a side. pooled: s². of_pictures: q²; 0 gives the least it can be."""
+    return float(QUANTILE * (2 * pooled / seeds + of_pictures) ** 0.5)
+
+
 def difference(sides: Sequence[tuple[float, Results]], pooled: float) -> Difference:
     """Σ sign·rsum over `sides` (+1 a, −1 b; four of them for a difference of differences)."""
     from scipy.stats import t as student
@@ -74,8 +85,8 @@ def difference(sides: Sequence[tuple[float, Results]], pooled: float) -> Differe
     freedoms.append(len(pictures) - 1)
     variance = sum(parts)
     below = sum(part**2 / freedom for part, freedom in zip(parts, freedoms))
-    reach = float(student.ppf(0.975, variance**2 / below)) * variance**0.5 if variance > 0 else 0.0
-    return Difference(value, value - reach, value + reach, (len(sides[0][1]), len(sides[1][1])))
+    half = float(student.ppf(0.975, variance**2 / below)) * variance**0.5 if variance > 0 else 0.0
+    return Difference(value, value - half, value + half, (len(sides[0][1]), len(sides[1][1])), parts[-1])
 
 
 def mean_curve(results: Results) -> list[float]:

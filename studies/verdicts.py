@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from studies.claims import Difference, difference, epochs_to, mean_curve, overtaking
+from studies.claims import Difference, difference, epochs_to, mean_curve, overtaking, reach
 from studies.matrix import Study
 from vsekit import recipes
 
@@ -83,45 +83,61 @@ def converged_table(short: Study, long: Study, pooled: float) -> list[str]:
         key = claim["paper"], claim["claim"]
         if key in asked or claim.get("bold"):
             was = claim_row(claim, before, pooled)
-            cells = [was[0], was[1], _published(claim), f"{was[2]}: {was[5]}".lstrip(": ")]
-            lines.append("| " + " | ".join([*cells, *_converged(asked.get(key), now, pooled)]) + " |")
+            published, recalls = _published(claim)
+            cells = [was[0], was[1], recalls, f"{was[2]}: {was[5]}".lstrip(": ")]
+            lines.append("| " + " | ".join([*cells, *_converged(asked.get(key), now, pooled, published)]) + " |")
     return lines
 
 
-def _converged(claim: dict[str, Any] | None, found: dict[str, Any], pooled: float) -> list[str]:
+def _converged(
+    claim: dict[str, Any] | None, found: dict[str, Any], pooled: float, published: float | None
+) -> list[str]:
     """The difference of converged runs, its interval, seeds, and the verdict with the rule that ended it; of smaller models
-    where those of the paper's size are not trained."""
+    where those of the paper's size are not trained. published: the paper's own difference."""
     if claim is None:
         return ["", "", "", "no converged run yet"]
-    sides = [claim["better"], claim["than"]]
-    missing = [f"`{name}`" for name in sides if name not in found]
-    smaller = claim.get("smaller", {})
-    if missing and {smaller.get("better"), smaller.get("than")} <= found.keys():
-        *cells, verdict = _converged(smaller, found, pooled)
-        return [*cells, f"at {smaller['at']}: {verdict}"]
-    if missing:
-        return ["", "", "", f"no converged run yet of {', '.join(missing)}"]
-    d = difference([(1.0, found[sides[0]]), (-1.0, found[sides[1]])], pooled)
-    seeds = "/".join(str(n) for n in d.seeds)
-    return [*_measured(d), seeds, f"{d.verdict}; {ended(d)}"]
+    sizes = [claim]
+    while "smaller" in sizes[-1]:
+        sizes.append(sizes[-1]["smaller"])
+    for size in sizes:
+        if {size["better"], size["than"]} <= found.keys():
+            d = difference([(1.0, found[size["better"]]), (-1.0, found[size["than"]])], pooled)
+            at = f"at {size['at']}: " if "at" in size else ""
+            return [*_measured(d), "/".join(str(n) for n in d.seeds), f"{at}{d.verdict}; {ended(d, pooled)}"]
+    least = reach(ENOUGH_SEEDS, pooled)
+    if published is not None and abs(published) < least:
+        return [
+            "",
+            "",
+            "",
+            f"not run: {ENOUGH_SEEDS} seeds tell {shown(least)} and more, the paper has {signed(published)}",
+        ]
+    missing = [f"`{name}`" for name in (claim["better"], claim["than"]) if name not in found]
+    return ["", "", "", f"no converged run yet of {', '.join(missing)}"]
 
 
-def ended(found: Difference) -> str:
-    """Which rule ended the claim, or that none has: seeds are added while the interval holds 0."""
+def ended(found: Difference, pooled: float) -> str:
+    """Which rule ended the claim, or that none has: seeds are added while the interval holds 0 and could still leave it."""
     if found.verdict != "can't tell":
         return "the interval leaves 0 out"
-    return f"{ENOUGH_SEEDS} seeds" if min(found.seeds) >= ENOUGH_SEEDS else "open: more seeds may tell"
+    if min(found.seeds) >= ENOUGH_SEEDS:
+        return f"{ENOUGH_SEEDS} seeds"
+    enough = reach(ENOUGH_SEEDS, pooled, found.of_pictures)
+    if abs(found.value) < enough:
+        return f"{ENOUGH_SEEDS} seeds would not tell less than {shown(enough)}"
+    return "open: more seeds may tell"
 
 
-def _published(claim: dict[str, Any]) -> str:
-    """The paper's own difference: of the recalls that both of its rows print, added up."""
-    if "published" not in claim:
-        return ""
-    rows = [recipes.find(name) for name in claim["published"]]
+def _published(claim: dict[str, Any]) -> tuple[float | None, str]:
+    """The paper's own difference, of the recalls that both of its rows print, added up; and as it is shown."""
+    rows = [recipes.find(name) for name in claim.get("published", ())]
+    if not rows:
+        return None, ""
     better, than = (row.published for row in rows)
     pairs = [(a, b) for way in ("i2t", "t2i") for a, b in zip(better.get(way, [])[:3], than.get(way, [])[:3])]
     both = [(a, b) for a, b in pairs if a is not None and b is not None]
     if not both:
-        return ""
+        return None, ""
+    value = sum(a - b for a, b in both)
     recalls = "" if len(both) == 6 else f", {len(both)} recalls"
-    return f"{signed(sum(a - b for a, b in both))} ({rows[0].dataset}{recalls})"
+    return value, f"{signed(value)} ({rows[0].dataset}{recalls})"

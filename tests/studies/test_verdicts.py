@@ -57,6 +57,9 @@ def test_smaller_models_stand_in_for_missing_ones_and_are_called_so(tmp_path: Pa
     long = study(tmp_path / "long", [larger], {"max": [260.0], "sum": [240.0]})
     row = cells(converged_table(short, long, pooled=4.0)[2])
     assert row[4:] == ["+20.0", "+14.1 … +25.9", "1/1", "at 256: holds; the interval leaves 0 out"]
+    middle = {"better": "max", "than": "large", "at": "512", "smaller": larger["smaller"]}
+    nested = study(tmp_path / "nested", [larger | {"smaller": middle}], {"max": [260.0], "sum": [240.0]})
+    assert cells(converged_table(short, nested, pooled=4.0)[2]) == row
     both = study(tmp_path / "both", [larger | {"better": "max", "than": "sum"}], {"max": [260.0], "sum": [240.0]})
     assert cells(converged_table(short, both, pooled=4.0)[2])[7] == "holds; the interval leaves 0 out"
 
@@ -73,18 +76,30 @@ def test_a_claim_without_converged_runs_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "seeds", "rule"),
+    ("value", "half", "seeds", "rule"),
     [
-        (1.0, 9.0, (1, 1), "the interval leaves 0 out"),
-        (-9.0, -1.0, (3, 3), "the interval leaves 0 out"),
-        (-1.0, 9.0, (1, 3), "open: more seeds may tell"),
-        (-1.0, 9.0, (3, 3), "3 seeds"),
+        (5.0, 4.0, (1, 1), "the interval leaves 0 out"),
+        (-5.0, 4.0, (3, 3), "the interval leaves 0 out"),
+        (8.0, 9.0, (1, 3), "open: more seeds may tell"),
+        (8.0, 9.0, (3, 3), "3 seeds"),
+        # s² = 12 and q² = 8: three seeds a side reach 1.96·√(2·12/3 + 8) = 7.84.
+        (7.8, 9.0, (1, 1), "3 seeds would not tell less than 7.8"),
+        (-7.9, 9.0, (1, 1), "open: more seeds may tell"),
     ],
 )
-def test_seeds_are_added_only_while_the_interval_holds_0(
-    low: float, high: float, seeds: tuple[int, int], rule: str
+def test_seeds_are_added_only_while_the_interval_holds_0_and_could_leave_it(
+    value: float, half: float, seeds: tuple[int, int], rule: str
 ) -> None:
-    assert ended(Difference((low + high) / 2, low, high, seeds)) == rule
+    assert ended(Difference(value, value - half, value + half, seeds, of_pictures=8.0), pooled=12.0) == rule
+
+
+def test_a_claim_whose_paper_has_less_than_seeds_can_show_is_not_run(tmp_path: Path) -> None:
+    published = CLAIM | {"published": ["vsepp:3.11", "vsepp:3.9"]}  # +27.6, see above
+    short = study(tmp_path / "short", [published], {"max": [200.0], "sum": [220.0]})
+    long = study(tmp_path / "long", [CLAIM], {"max": [260.0]})
+    # Three seeds a side reach 1.96·√(2 s²/3) at the least: 27.61 with s² = 297.6, 27.58 with 297.
+    told = [cells(converged_table(short, long, pooled)[2])[7] for pooled in (297.6, 297.0)]
+    assert told == ["not run: 3 seeds tell 27.6 and more, the paper has +27.6", "no converged run yet of `sum`"]
 
 
 def test_every_converged_claim_is_one_of_the_short_study() -> None:
