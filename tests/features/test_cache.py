@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from vsekit.features.cache import stored_features
 from vsekit.features.making import picture_features
 from vsekit.features.reading import Reading
 from vsekit.parts import merged
-from vsekit.progress import QUIET
+from vsekit.progress import QUIET, Progress
 from vsekit.search.indexing import index
 from vsekit.search.stores import open_store
 from vsekit.training.loop import train
@@ -113,6 +115,28 @@ def test_what_is_kept_of_a_picture_is_named_by_all_that_changes_it(tmp_path: Pat
     assert features("RC").shape == one.shape  # one crop is no pool
     assert features("RC", crops=3).shape == (4, 3, encoder.dim)
     assert len(list(kept.iterdir())) == 5
+
+
+def test_two_at_once_encode_each_picture_once_and_both_have_all(tmp_path: Path, data: Path) -> None:
+    pairs, view = read(data), ViewSettings.model_validate(VIEW)
+    settings = encoder_settings({"kind": "small_cnn", "widths": [4, 8], "pixels": 16})
+    encoder, spec = settings.build(), settings.model_dump(mode="json")
+    told, seen, waiting = list[str](), list[int](), threading.Event()
+    progress = Progress(quiet=True)
+    progress.say = lambda text: (told.append(text), waiting.set())  # type: ignore[assignment, method-assign]
+
+    def slowly(module: Any, given: tuple[Any, ...]) -> None:
+        seen.append(len(given[0]))
+        assert waiting.wait(60)  # the other has come while this one is at work
+
+    encoder.register_forward_pre_hook(slowly)
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(stored_features, encoder, spec, pairs, view, progress) for _ in range(2)]
+        one, other = (np.asarray(made.result()[0].features) for made in both)
+    assert sum(seen) == 13
+    assert told == ["Another process is making the features of these pictures: waiting for it."]
+    assert np.array_equal(one, other)
+    assert np.abs(one).min(0).max() > 0
 
 
 def test_a_dtype_or_view_that_does_not_go_is_refused_before_the_collection_is_read(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from vsekit import system
 from vsekit.data.pairs import Pairs
 from vsekit.data.views import ViewSettings
 from vsekit.encoders.base import ImageEncoder
@@ -52,7 +55,7 @@ def stored_features(
         identities_of(pairs.pictures),
     )
     folder = cache_folder() / "features" / name
-    with progress.bar(f"Features ({view.kind})", "pictures") as bar:
+    with _alone(folder, progress), progress.bar(f"Features ({view.kind})", "pictures") as bar:
         store = extract(
             encoder,
             spec,
@@ -66,6 +69,26 @@ def stored_features(
             progress=bar,
         )
     return store.attach(pairs, keep_broken=keep_broken), store.broken
+
+
+@contextmanager
+def _alone(folder: Path, progress: Progress) -> Iterator[None]:
+    """One process at a time makes what is not whole yet; another waits, and finds it made."""
+    if (read_marker(folder / MARKER) or {}).get("done"):
+        yield
+        return
+    lock = cache_folder() / "locks" / f"{folder.name}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("ab") as file:
+        try:
+            system.lock(file)
+        except OSError:
+            progress.say("Another process is making the features of these pictures: waiting for it.")
+            system.lock(file, wait=True)
+        try:
+            yield
+        finally:
+            system.unlock(file)
 
 
 class CachedFeatures:
