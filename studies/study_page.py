@@ -1,9 +1,10 @@
 """docs/study.md and its charts, from a study's result files alone.
 
 In the template, `<!-- name -->` is a table or chart; `{{rsum RUN}}` is the mean rsum of a run of the matrix and `{{diff A B}}` the
-difference of two with its interval; `{{long_rsum RUN}}` and `{{long_diff A B}}` are of runs at convergence. Of a row of the
-recipe, `{{minutes ROW}}` are the CPU-minutes, `{{model ROW}}` is the rsum, `{{plain ROW}}` that without querybanks
-(`{{plain_r1 ROW}}`: R@1 both ways), and `{{weights ROW}}` lists it with other weights of the bank.
+difference of two with its interval; `{{long_rsum RUN}}` and `{{long_diff A B}}` are of runs at convergence, `{{cnn_rsum RUN}}` of
+the text CNN on scenes. Of a row of the recipe, `{{minutes ROW}}` are the CPU-minutes, `{{model ROW}}` is the rsum,
+`{{plain ROW}}` that without querybanks (`{{plain_r1 ROW}}`: R@1 both ways), and `{{weights ROW}}` lists it with other weights of
+the bank.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def render(study: Study, docs: Path) -> None:
     converged, text_cnn = (
         Study(HERE / f"{name}.yaml", study.results.parent / name, study.work) for name in ("converged", "text_cnn")
     )
-    text, long = (HERE / "flickr8k.md").read_text(encoding="utf-8"), converged.found()
+    text, long, scenes = (HERE / "flickr8k.md").read_text(encoding="utf-8"), converged.found(), text_cnn.found()
     models = _read_models(study.results.parent / "flickr8k-models")
     pooled = seed_variance(list(found.values()))
     filled = {
@@ -53,7 +54,7 @@ def render(study: Study, docs: Path) -> None:
         "probe": "\n".join(_probe(study.results.parent / "text_cnn-probe")),
         "converged_runs": "\n".join(_runs(long)),
         "converged_curves": "\n\n".join(_charts(LONG_CURVES, long, docs)),
-        "text_cnn": "\n".join(_runs(text_cnn.found())),
+        "text_cnn": "\n".join(_runs(scenes)),
         "runs": "\n".join(_runs(found)),
         "footing": "\n".join(_runs({name: found[name] for name in study.content["footing"] if name in found})),
         "curves": "\n\n".join(_curves(found, docs)),
@@ -68,8 +69,12 @@ def render(study: Study, docs: Path) -> None:
         text = text.replace(f"<!-- {key} -->", value)
 
     def number(match: re.Match[str]) -> str:
-        kind, of = match[1].removeprefix("long_"), long if match[1].startswith("long_") else found
-        return _number(kind, match[2].split(), of, models, pooled)
+        prefix, of = next(
+            (prefix, of)
+            for prefix, of in {"long_": long, "cnn_": scenes, "": found}.items()
+            if match[1].startswith(prefix)
+        )
+        return _number(match[1].removeprefix(prefix), match[2].split(), of, models, pooled)
 
     text = re.sub(r"\{\{(\w+) ([^}]+)\}\}", number, text)
     write_text(docs / "study.md", text)

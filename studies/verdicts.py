@@ -124,7 +124,7 @@ def ended(found: Difference, pooled: float) -> str:
         return f"{ENOUGH_SEEDS} seeds"
     enough = reach(ENOUGH_SEEDS, pooled, found.of_pictures)
     if abs(found.value) < enough:
-        return f"{ENOUGH_SEEDS} seeds would not tell less than {shown(enough)}"
+        return f"{ENOUGH_SEEDS} seeds would tell {shown(enough)} and more"
     return "open: more seeds may tell"
 
 

@@ -83,7 +83,7 @@ def test_a_claim_without_converged_runs_says_so(tmp_path: Path) -> None:
         (8.0, 9.0, (1, 3), "open: more seeds may tell"),
         (8.0, 9.0, (3, 3), "3 seeds"),
         # s² = 12 and q² = 8: three seeds a side reach 1.96·√(2·12/3 + 8) = 7.84.
-        (7.8, 9.0, (1, 1), "3 seeds would not tell less than 7.8"),
+        (7.8, 9.0, (1, 1), "3 seeds would tell 7.8 and more"),
         (-7.9, 9.0, (1, 1), "open: more seeds may tell"),
     ],
 )

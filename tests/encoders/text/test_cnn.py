@@ -43,7 +43,7 @@ def test_a_block_sees_its_place_and_the_one_to_the_left() -> None:
     assert Bottleneck(4, 8, stride=2)(torch.randn(2, 4, 7)).shape == (2, 8, 4)
 
 
-@pytest.mark.parametrize(("depth", "layers"), [(50, 49), (152, 151)])
+@pytest.mark.parametrize(("depth", "layers"), [(14, 13), (50, 49), (152, 151)])
 def test_the_depth_is_that_of_the_resnet(depth: int, layers: int) -> None:
     encoder = build(depth=depth)
     convolutions = [m for m in encoder.modules() if isinstance(m, nn.Conv1d)]

@@ -31,7 +31,7 @@ from vsekit.encoders.base import TextEncoder, Tokenizer, Tokens
 from vsekit.encoders.text.words import VocabularySettings, known_words
 from vsekit.parts import Sets
 
-BLOCKS = {50: (3, 4, 6, 3), 152: (3, 8, 36, 3)}
+BLOCKS = {14: (1, 1, 1, 1), 50: (3, 4, 6, 3), 152: (3, 8, 36, 3)}
 
 
 def to_slots(ids: Tensor, known: Tensor, starts: Tensor, slots: int) -> Tensor:
@@ -138,15 +138,16 @@ class TextCNN(TextEncoder):
 
 
 class TextCNNSettings(VocabularySettings):
-    """depth: 50 or 152, after the ResNet. dim: channels of the last stage. position: where a sentence stands in
-    training; in evaluation it stands left, or with `average_positions` everywhere, at up to `slots` times the cost; the
-    tower's `average_views` says where the mean is taken. output: the mean over the places, or all of them. shortcuts,
-    blocks: how places pass where there are half as many, and what a block adds at first; see above."""
+    """depth: 50 or 152, after the ResNet; 14, with one block a stage, is not in the paper. dim: channels of the last stage.
+    position: where a sentence stands in training; in evaluation it stands left, or with `average_positions` everywhere, at
+    up to `slots` times the cost; the tower's `average_views` says where the mean is taken. output: the mean over the
+    places, or all of them. shortcuts, blocks: how places pass where there are half as many, and what a block adds at
+    first; see above."""
 
     kind: Literal["text_cnn"] = "text_cnn"
     min_count: int = Field(1, ge=1)
     slots: int = Field(32, ge=16)
-    depth: Literal[50, 152] = 50
+    depth: Literal[14, 50, 152] = 50
     dim: int = Field(2048, ge=32, multiple_of=32)
     position: Literal["shift", "left"] = "shift"
     average_positions: bool = False
