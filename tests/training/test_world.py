@@ -135,3 +135,28 @@ def test_a_run_folder_that_a_machine_does_not_see_is_told(tmp_path: Path) -> Non
     assert "share" in str(error.value)
     leader.create()
     other.must_be_seen(3, seconds=0)
+
+
+ENDING = """
+import atexit, sys
+from vsekit.training import world
+class Late:
+    def __del__(self): print("taken apart")
+late = Late()
+atexit.register(print, "tidied up")
+if sys.argv[1] == "several": world._joined = world.World(size=2)
+print("done", end=", ")
+world.leave(3)
+sys.exit(4)
+"""
+
+
+def test_a_process_of_several_ends_with_its_code_and_all_said_but_is_not_taken_apart() -> None:
+    told = [
+        subprocess.run([sys.executable, "-c", ENDING, how], env=PATHS, capture_output=True, text=True, timeout=60)
+        for how in ("several", "alone")
+    ]
+    assert [(one.returncode, one.stdout, one.stderr) for one in told] == [
+        (3, "done, tidied up\n", ""),
+        (4, "done, tidied up\ntaken apart\n", ""),
+    ]

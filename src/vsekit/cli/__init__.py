@@ -87,17 +87,26 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     _register(sys.argv[1:2])
     keep_freed_memory()
+    code = _ended()
+    if world := sys.modules.get("vsekit.training.world"):
+        world.leave(code)
+    sys.exit(code)
+
+
+def _ended() -> int | str | None:
+    """Does what was asked for; the exit code, as SystemExit has it."""
     try:
         app()
     except UserError as error:
         typer.echo(f"vse{_rank()}: {error}", err=True)
-        sys.exit(2)
+        return 2
     except OSError as error:
         if isinstance(error, BrokenPipeError):
-            sys.exit(1)
+            return 1
         typer.echo(f"vse: {error}", err=True)
-        sys.exit(2)
+        return 2
     except SystemExit as ended:
         if ended.code == 130:  # what typer makes of Ctrl-C
             typer.echo("vse: stopped", err=True)
-        raise
+        return ended.code
+    return 0
