@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,16 +79,13 @@ def _alone(folder: Path, progress: Progress) -> Iterator[None]:
         return
     lock = cache_folder() / "locks" / f"{folder.name}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("ab") as file:
+    with ExitStack() as held:
         try:
-            system.lock(file)
+            held.enter_context(system.locked(lock))
         except OSError:
             progress.say("Another process is making the features of these pictures: waiting for it.")
-            system.lock(file, wait=True)
-        try:
-            yield
-        finally:
-            system.unlock(file)
+            held.enter_context(system.locked(lock, wait=True))
+        yield
 
 
 class CachedFeatures:
