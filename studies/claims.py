@@ -9,6 +9,9 @@ the validation split. With s² the variance over n seeds and q² the variance of
 t of the Welch–Satterthwaite degrees of freedom. With one seed a side, s² can't be seen; the pooled s² of all
 configurations with several seeds stands for it.
 
+Two runs that go on from the same third one, or learn from its lists, have its luck in common. With several such seeds they
+are compared seed by seed: s_a²/n_a + s_b²/n_b becomes the variance of the n differences by n, with n − 1 degrees of freedom.
+
 Whether more seeds are worth their time is asked of the same sum: with n seeds a side the interval reaches 1.96·√(2s²/n + q²), and
 a smaller difference stays within it.
 """
@@ -66,13 +69,19 @@ def reach(seeds: int, pooled: float, of_pictures: float = 0.0) -> float:
     return float(QUANTILE * (2 * pooled / seeds + of_pictures) ** 0.5)
 
 
-def difference(sides: Sequence[tuple[float, Results]], pooled: float) -> Difference:
-    """Σ sign·rsum over `sides` (+1 a, −1 b; four of them for a difference of differences)."""
+def difference(sides: Sequence[tuple[float, Results]], pooled: float, by_seed: bool = False) -> Difference:
+    """Σ sign·rsum over `sides` (+1 a, −1 b; four of them for a difference of differences). by_seed: the sides have the same
+    seeds, several of them, and are compared seed by seed."""
     from scipy.stats import t as student
 
     value = sum(sign * float(np.mean([result["rsum"] for result in results])) for sign, results in sides)
     parts, freedoms = [], []
-    for _, results in sides:
+    if by_seed:
+        tables = [(sign, {result["seed"]: result["rsum"] for result in results}) for sign, results in sides]
+        rows = [[sign * table[seed] for sign, table in tables] for seed in tables[0][1]]
+        parts.append(np.var(np.sum(rows, axis=1), ddof=1) / len(rows))
+        freedoms.append(len(rows) - 1)
+    for _, results in sides if not by_seed else ():
         values = [result["rsum"] for result in results]
         n = len(values)
         parts.append((np.var(values, ddof=1) if n > 1 else pooled) / n)

@@ -85,15 +85,16 @@ def converged_table(short: Study, long: Study, pooled: float) -> list[str]:
             was = claim_row(claim, before, pooled)
             published, recalls = _published(claim)
             cells = [was[0], was[1], recalls, f"{was[2]}: {was[5]}".lstrip(": ")]
-            lines.append("| " + " | ".join([*cells, *_converged(asked.get(key), now, pooled, published)]) + " |")
+            lines.append("| " + " | ".join([*cells, *_converged(asked.get(key), long, now, pooled, published)]) + " |")
     return lines
 
 
 def _converged(
-    claim: dict[str, Any] | None, found: dict[str, Any], pooled: float, published: float | None
+    claim: dict[str, Any] | None, study: Study, found: dict[str, Any], pooled: float, published: float | None
 ) -> list[str]:
     """The difference of converged runs, its interval, seeds, and the verdict with the rule that ended it; of smaller models
-    where those of the paper's size are not trained. published: the paper's own difference."""
+    where those of the paper's size are not trained. published: the paper's own difference. Where a comparison is seed by seed,
+    the interval without that is shown as well."""
     if claim is None:
         return ["", "", "", "no converged run yet"]
     sizes = [claim]
@@ -101,9 +102,13 @@ def _converged(
         sizes.append(sizes[-1]["smaller"])
     for size in sizes:
         if {size["better"], size["than"]} <= found.keys():
-            d = difference([(1.0, found[size["better"]]), (-1.0, found[size["than"]])], pooled)
-            at = f"at {size['at']}: " if "at" in size else ""
-            return [*_measured(d), "/".join(str(n) for n in d.seeds), f"{at}{d.verdict}; {ended(d, pooled)}"]
+            sides = [(1.0, found[size["better"]]), (-1.0, found[size["than"]])]
+            d = plain = difference(sides, pooled)
+            at, how = f"at {size['at']}: " if "at" in size else "", ""
+            if have_seeds_in_common(study, size["better"], size["than"], found):
+                d = difference(sides, pooled, by_seed=True)
+                how = f"; seed by seed (otherwise {_measured(plain)[1]}: {plain.verdict})"
+            return [*_measured(d), "/".join(str(n) for n in d.seeds), f"{at}{d.verdict}; {ended(d, pooled)}{how}"]
     least = reach(ENOUGH_SEEDS, pooled)
     if published is not None and abs(published) < least:
         return [
@@ -114,6 +119,13 @@ def _converged(
         ]
     missing = [f"`{name}`" for name in (claim["better"], claim["than"]) if name not in found]
     return ["", "", "", f"no converged run yet of {', '.join(missing)}"]
+
+
+def have_seeds_in_common(study: Study, a: str, b: str, found: dict[str, Any]) -> bool:
+    """Whether two runs go on from the same third one, or learn from its lists, with the same seeds, several of them."""
+    needs = [study.content["runs"][name].get("needs") for name in (a, b)]
+    seeds = [sorted(result["seed"] for result in found[name]) for name in (a, b)]
+    return needs[0] is not None and needs[0] == needs[1] and seeds[0] == seeds[1] and len(seeds[0]) > 1
 
 
 def ended(found: Difference, pooled: float) -> str:

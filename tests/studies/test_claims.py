@@ -52,6 +52,28 @@ def test_one_seed_takes_the_variance_of_the_others() -> None:
     assert wide.high - wide.low > narrow.high - narrow.low
 
 
+def test_the_interval_seed_by_seed_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(4)
+    covered = wrong = 0
+    for _ in range(200):
+        luck = rng.normal(0, 5, 3)
+        ranks = result(rng, 1.0)
+        a, b = ([ranks | {"seed": s, "rsum": luck[s] + rng.normal(0, 1)} for s in range(3)] for _ in range(2))
+        found = difference([(1, a), (-1, b)], 0.0, by_seed=True)
+        covered += found.low <= 0 <= found.high
+        wrong += found.low <= 8 <= found.high
+    assert covered >= 180
+    assert wrong <= 100
+
+
+def test_seeds_are_matched_by_their_number_not_by_their_place() -> None:
+    ranks = result(np.random.default_rng(5), 1.0)
+    a = [ranks | {"seed": s, "rsum": rsum} for s, rsum in ((0, 10.0), (1, 20.0), (2, 31.0))]
+    b = [ranks | {"seed": s, "rsum": rsum} for s, rsum in ((2, 27.0), (0, 5.0), (1, 14.0))]
+    found = difference([(1, a), (-1, b)], 0.0, by_seed=True)
+    assert found.high - found.value == pytest.approx(4.302653 / 3**0.5, abs=1e-5)
+
+
 def test_pooled_variance_is_worked_out_by_hand() -> None:
     several = [[{"rsum": 1.0}, {"rsum": 3.0}], [{"rsum": 5.0}, {"rsum": 5.0}, {"rsum": 8.0}], [{"rsum": 9.0}]]
     assert seed_variance(several) == pytest.approx((2.0 + 6.0) / 3)

@@ -17,9 +17,13 @@ PICTURES = 40
 CLAIM = {"paper": "VSE++", "claim": "Max wins", "bold": True, "better": "max", "than": "sum"}
 
 
-def study(folder: Path, claims: list[dict[str, Any]], rsums: dict[str, list[float]]) -> Study:
-    """Two runs with these results, a seed each."""
-    runs = {name: {"about": name, "seeds": [0, 1, 2]} for name in ("max", "sum")}
+def study(
+    folder: Path, claims: list[dict[str, Any]], rsums: dict[str, list[float]], needs: dict[str, str] | None = None
+) -> Study:
+    """Two runs with these results, a seed each; `needs` names the run that one of them goes on from."""
+    runs: dict[str, Any] = {name: {"about": name, "seeds": [0, 1, 2]} for name in ("max", "sum", "base", "other")}
+    for name, needed in (needs or {}).items():
+        runs[name]["needs"] = needed
     folder.mkdir()
     content = {"features": {}, "base": {"model": {}}, "variants": {}, "runs": runs, "claims": claims}
     (folder / "study.yaml").write_text(yaml.safe_dump(content))
@@ -29,9 +33,8 @@ def study(folder: Path, claims: list[dict[str, Any]], rsums: dict[str, list[floa
         for seed, rsum in enumerate(values):
             run = made.runs[f"{name}.{seed}"]
             ranks = {"i2t": {"ranks": first.tobytes().hex()}, "t2i": {"ranks": none.tobytes().hex()}}
-            write_json(
-                folder / f"{run.id}.json", {"settings": run.settings, "features": run.features, "rsum": rsum} | ranks
-            )
+            about = {"settings": run.settings, "features": run.features, "seed": seed, "rsum": rsum}
+            write_json(folder / f"{run.id}.json", about | ranks)
     return made
 
 
@@ -62,6 +65,25 @@ def test_smaller_models_stand_in_for_missing_ones_and_are_called_so(tmp_path: Pa
     assert cells(converged_table(short, nested, pooled=4.0)[2]) == row
     both = study(tmp_path / "both", [larger | {"better": "max", "than": "sum"}], {"max": [260.0], "sum": [240.0]})
     assert cells(converged_table(short, both, pooled=4.0)[2])[7] == "holds; the interval leaves 0 out"
+
+
+def test_runs_that_go_on_from_the_same_one_are_compared_seed_by_seed(tmp_path: Path) -> None:
+    rsums = {"max": [110.0, 150.0, 131.0], "sum": [105.0, 144.0, 127.0]}
+    short = study(tmp_path / "short", [CLAIM], {"max": [200.0], "sum": [220.0]})
+
+    def verdict(name: str, rsums: dict[str, list[float]], **needs: str) -> list[str]:
+        long = study(tmp_path / name, [CLAIM], rsums, needs)
+        return cells(converged_table(short, long, pooled=4.0)[2])[4:]
+
+    # Differences of 5, 6 and 4 have a variance of 1: SE² = 1/3, and t of 2 degrees of freedom is 4.303.
+    same = verdict("same", rsums, max="base", sum="base")
+    assert same[:3] == ["+5.0", "+2.5 … +7.5", "3/3"]
+    # Each side alone has variances of 403 (max) and 381 (sum): SE² = 784.3 / 3, and t of 4.0 degrees of freedom is 2.78.
+    assert same[3] == "holds; the interval leaves 0 out; seed by seed (otherwise -39.9 … +49.9: can't tell)"
+    for name, needs in {"alone": {}, "two": {"max": "base", "sum": "other"}, "one": {"max": "base"}}.items():
+        assert verdict(name, rsums, **needs)[1] == "-39.9 … +49.9"
+    fewer = verdict("fewer", rsums | {"sum": [105.0, 144.0]}, max="base", sum="base")
+    assert "seed by seed" not in fewer[3]
 
 
 def test_a_claim_without_converged_runs_says_so(tmp_path: Path) -> None:
