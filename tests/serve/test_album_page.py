@@ -134,6 +134,7 @@ def test_folders_lead_into_folders_and_back(open_page: Open) -> None:
     assert all(number % 4 in (1, 2) for number in shown(page))
     page.locator("#home-folders").get_by_text("day 2").click()
     expect(page.locator("#home-trail")).to_have_text("All pictures › 2019 Rome › day 2")
+    shows(page, 30)  # the trail is there before the pictures are
     assert all(number % 4 == 2 for number in shown(page))
     assert page.title() == "day 2 · vsekit"
     page.locator("#home-trail").get_by_text("All pictures").click()
