@@ -18,6 +18,7 @@ a smaller difference stays within it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,15 +78,18 @@ def difference(sides: Sequence[tuple[float, Results]], pooled: float, by_seed: b
     value = sum(sign * float(np.mean([result["rsum"] for result in results])) for sign, results in sides)
     parts, freedoms = [], []
     if by_seed:
-        tables = [(sign, {result["seed"]: result["rsum"] for result in results}) for sign, results in sides]
-        rows = [[sign * table[seed] for sign, table in tables] for seed in tables[0][1]]
-        parts.append(np.var(np.sum(rows, axis=1), ddof=1) / len(rows))
-        freedoms.append(len(rows) - 1)
-    for _, results in sides if not by_seed else ():
-        values = [result["rsum"] for result in results]
-        n = len(values)
-        parts.append((np.var(values, ddof=1) if n > 1 else pooled) / n)
-        freedoms.append(max(n - 1, 1) if n > 1 else 10)
+        of_seed: dict[int, float] = defaultdict(float)
+        for sign, results in sides:
+            for result in results:
+                of_seed[result["seed"]] += sign * result["rsum"]
+        parts.append(np.var(list(of_seed.values()), ddof=1) / len(of_seed))
+        freedoms.append(len(of_seed) - 1)
+    else:
+        for _, results in sides:
+            values = [result["rsum"] for result in results]
+            n = len(values)
+            parts.append((np.var(values, ddof=1) if n > 1 else pooled) / n)
+            freedoms.append(n - 1 if n > 1 else 10)
     pictures = sum(sign * by_picture(results) for sign, results in sides)
     assert isinstance(pictures, np.ndarray)
     rng = np.random.default_rng(0)

@@ -20,7 +20,7 @@ CLAIM = {"paper": "VSE++", "claim": "Max wins", "bold": True, "better": "max", "
 def study(
     folder: Path, claims: list[dict[str, Any]], rsums: dict[str, list[float]], needs: dict[str, str] | None = None
 ) -> Study:
-    """Two runs with these results, a seed each; `needs` names the run that one of them goes on from."""
+    """Runs with these results, a seed each. needs: the run that one of them goes on from."""
     runs: dict[str, Any] = {name: {"about": name, "seeds": [0, 1, 2]} for name in ("max", "sum", "base", "other")}
     for name, needed in (needs or {}).items():
         runs[name]["needs"] = needed
@@ -78,7 +78,7 @@ def test_runs_that_go_on_from_the_same_one_are_compared_seed_by_seed(tmp_path: P
     # Differences of 5, 6 and 4 have a variance of 1: SE² = 1/3, and t of 2 degrees of freedom is 4.303.
     same = verdict("same", rsums, max="base", sum="base")
     assert same[:3] == ["+5.0", "+2.5 … +7.5", "3/3"]
-    # Each side alone has variances of 403 (max) and 381 (sum): SE² = 784.3 / 3, and t of 4.0 degrees of freedom is 2.78.
+    # The sides alone have variances of 400.3 and 382.3: SE² = 782.7 / 3 = 16.15², and t of 4.0 degrees of freedom is 2.78.
     assert same[3] == "holds; the interval leaves 0 out; seed by seed (otherwise -39.9 … +49.9: can't tell)"
     for name, needs in {"alone": {}, "two": {"max": "base", "sum": "other"}, "one": {"max": "base"}}.items():
         assert verdict(name, rsums, **needs)[1] == "-39.9 … +49.9"
