@@ -100,6 +100,27 @@ def test_flagged_pairs_never_come_up():
     assert any((p, t) in flagged for p, t in zip(pictures, without.caption))
 
 
+def test_flagged_pairs_leave_their_places_to_any_other_negatives():
+    texts, images = lists()
+    skip = np.column_stack([np.zeros(40, int), texts[0, :40]])  # of picture 0, all but the last ten captions
+    pictures, captions = np.zeros(5000, dtype=int), np.zeros(5000, dtype=int)
+    drawn = sampler(texts, images, skip=skip).sample(pictures, captions, np.random.default_rng(5))
+    others = set(np.flatnonzero(GROUPS[0] != CAPTION_GROUPS).tolist())
+    assert set(drawn.caption.tolist()) <= others - set(texts[0, :40].tolist())
+    kept = np.bincount(drawn.caption, minlength=300)[texts[0, 40:]]
+    assert kept.min() > 5000 / 50 * 0.7  # each as often as before; a place that may not be drawn gives to all others
+    assert 0 < len(set(drawn.caption.tolist()) - set(texts[0].tolist())) <= 40
+
+
+def test_where_a_whole_list_is_flagged_any_other_negatives_are_drawn():
+    texts, images = lists()
+    skip = np.column_stack([np.zeros(H, int), texts[0]])
+    drawn = sampler(texts, images, skip=skip).sample(np.zeros(2000, int), np.zeros(2000, int), np.random.default_rng(6))
+    assert not set(drawn.caption.tolist()) & set(texts[0].tolist())
+    assert (CAPTION_GROUPS[drawn.caption] != GROUPS[0]).all()
+    assert len(set(drawn.caption.tolist())) > 10
+
+
 def test_short_lists_padded_with_minus_one_are_drawn_from_evenly():
     texts, images = lists()
     texts[:, 7:], images[:, 6:] = -1, -1

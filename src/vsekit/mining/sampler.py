@@ -8,6 +8,9 @@ The paper draws ranks uniformly, h = 300 captions and 60 images, and says (Sec. 
 spares the top ranks where false negatives are, makes little difference; it doesn't give its parameters. Here it has its
 mean in the middle of the list and three standard deviations to either end. The published sampler ties the ranks: one
 draw n picks caption n and image ⌊n·h_images/h⌋, as `ranks: tied` does.
+
+Pairs in `skip` leave their places in the lists to others, drawn at random from the whole collection. So a list stays as long as it
+was: a weak teacher puts whole lists above the right pair, and then has not told which negatives are hard there.
 """
 
 from __future__ import annotations
@@ -57,7 +60,6 @@ class OfflineSampler:
         ranks: Literal["independent", "tied"] = "independent",
         skip: np.ndarray | None = None,
     ) -> None:
-        self.captions_list, self.images_list = captions_list, images_list
         self.caption_pictures, self.picture_groups = caption_pictures, picture_groups
         self.caption_groups = picture_groups[caption_pictures]
         self.h, self.h_images = h, h_images or max(h // 5, 1)
@@ -66,6 +68,12 @@ class OfflineSampler:
         self.order = np.argsort(caption_pictures, kind="stable")
         self.start = np.searchsorted(caption_pictures[self.order], np.arange(len(picture_groups) + 1))
         self.skip = np.sort(self._key(*skip.T)) if skip is not None and len(skip) else None
+        self.captions_list, self.images_list = captions_list, images_list
+        if self.skip is not None:
+            rows = np.arange(len(captions_list))[:, None], np.arange(len(images_list))[:, None]
+            of_images, of_captions = self._skipped(rows[0], captions_list), self._skipped(images_list, rows[1])
+            self.captions_list = _replaced(captions_list, of_images, len(caption_pictures))
+            self.images_list = _replaced(images_list, of_captions, len(picture_groups))
 
     def sample(self, pictures: np.ndarray, captions: np.ndarray, rng: np.random.Generator) -> Offline:
         """Args: pictures, captions (B,), pair by pair."""
@@ -113,10 +121,13 @@ class OfflineSampler:
         if self.skip is not None:
             partners = (self.caption_pictures[t_off], partner)
             for pair in ((picture, t_off), (i_off, caption), (i_off, t_off), partners):
-                key = self._key(*pair)
-                place = np.minimum(np.searchsorted(self.skip, key), len(self.skip) - 1)
-                allowed &= self.skip[place] != key
+                allowed &= ~self._skipped(*pair)
         return allowed
+
+    def _skipped(self, picture: np.ndarray, caption: np.ndarray) -> np.ndarray:
+        assert self.skip is not None
+        key = self._key(picture, caption)
+        return self.skip[np.minimum(np.searchsorted(self.skip, key), len(self.skip) - 1)] == key
 
     def _key(self, picture: np.ndarray, caption: np.ndarray) -> np.ndarray:
         return np.asarray(picture, dtype=np.int64) * len(self.caption_pictures) + caption
@@ -134,3 +145,10 @@ class OfflineSampler:
         ranks = np.argwhere(allowed)
         best = tuple(ranks[ranks.sum(axis=1).argmin()])
         return t_off[best], i_off[best], partner[best]
+
+
+def _replaced(lists: np.ndarray, flagged: np.ndarray, count: int) -> np.ndarray:
+    """Lists with any of `count` items in the place of those that are flagged."""
+    return np.where(
+        flagged & (lists >= 0), np.random.default_rng(0).integers(0, count, lists.shape, dtype=lists.dtype), lists
+    )
