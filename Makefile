@@ -18,9 +18,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/vse demo
 
-# PYTEST_ADDOPTS adds options, for example --junitxml=FILE.
+# PYTEST_ADDOPTS adds options, for example --junitxml=FILE. The tests of a file stay together: what they share is made once.
 test: install
-	$(BIN)/pytest -n 2 -m 'not slow'
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow'
 
 test-all: install
 	$(BIN)/pytest -n 2

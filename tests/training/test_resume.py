@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 from tests.killing import killed_at
+from tests.training.conftest import TINY, write_precomputed
 
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.evaluation.config import CONFIG, read_config, write_config
@@ -36,22 +39,30 @@ def outcome(run: Path) -> dict[str, bytes]:
     return {name: (run / name).read_bytes() for name in names} | {"last weights": weights.read_bytes()}
 
 
-def test_a_run_killed_at_random_moments_ends_bit_identical(collection: Path, recipe: Path, tmp_path: Path) -> None:
-    subprocess.run(command(recipe, collection, tmp_path / "whole"), check=True)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """A recipe, a collection, and the run that was never stopped; a test that changes the run has a copy of its own."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(TINY, sort_keys=False))
+    paths = folder / "tiny.yaml", write_precomputed(folder / "data"), folder / "run"
+    subprocess.run(command(*paths), check=True)
+    return paths
+
+
+def test_a_run_killed_at_random_moments_ends_bit_identical(finished: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    recipe, collection, whole = finished
     rng, out, kills = random.Random(0), tmp_path / "killed", 0
-    while killed_at(rng.randint(60, 240), out, PROGRAM, *command(recipe, collection, out, "--resume")[3:]):
+    while killed_at(rng.randint(150, 300), out, PROGRAM, *command(recipe, collection, out, "--resume")[3:]):
         kills += 1
     assert kills >= 3  # of some 780 file operations
-    assert outcome(out) == outcome(tmp_path / "whole")
+    assert outcome(out) == outcome(whole)
     assert not list(out.rglob("*.tmp"))
 
 
-def test_resuming_a_finished_run_changes_nothing(collection: Path, recipe: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    subprocess.run(command(recipe, collection, out), check=True)
-    before = outcome(out)
-    subprocess.run(command(recipe, collection, out, "--resume"), check=True)
-    assert outcome(out) == before
+def test_resuming_a_finished_run_changes_nothing(finished: tuple[Path, Path, Path]) -> None:
+    before = outcome(finished[-1])
+    subprocess.run(command(*finished, "--resume"), check=True)
+    assert outcome(finished[-1]) == before
 
 
 def test_a_run_folder_is_never_overwritten(collection: Path, recipe: Path, tmp_path: Path) -> None:
@@ -64,20 +75,18 @@ def test_a_run_folder_is_never_overwritten(collection: Path, recipe: Path, tmp_p
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 
-def test_resuming_with_other_settings_is_refused_by_name(collection: Path, recipe: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    subprocess.run(command(recipe, collection, out), check=True)
-    again = command(recipe, collection, out, "--resume", "--set", "stages.first.optimiser.lr=0.5")
+def test_resuming_with_other_settings_is_refused_by_name(finished: tuple[Path, Path, Path]) -> None:
+    again = command(*finished, "--resume", "--set", "stages.first.optimiser.lr=0.5")
     result = subprocess.run(again, capture_output=True, text=True)
     assert result.returncode == 2
     assert "stages.first.optimiser.lr" in result.stderr
 
 
 def test_a_run_made_before_a_setting_existed_goes_on_with_its_default(
-    collection: Path, recipe: Path, tmp_path: Path
+    finished: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
-    out = tmp_path / "run"
-    subprocess.run(command(recipe, collection, out), check=True)
+    recipe, collection, whole = finished
+    out = shutil.copytree(whole, tmp_path / "run")
     config = read_config(out / CONFIG)
     for stage in config["stages"].values():
         del stage["augment"]["crop"], stage["average"]
