@@ -27,7 +27,8 @@ PUBLISHED = {
     "VSE++ (ResNet-152, fine-tuned)": ([64.6, 90.0, 95.7], [52.0, 84.3, 92.0]),
 }
 #: Rows that say how much is data, encoder and method.
-MODELS = {"bow", "minilm", "minilm-wide", "best-frozen", "started", "started-wide", "best"}
+MODELS = {"bow", "minilm", "minilm-wide", "best-frozen", "started-wide", "started-wide-crops", "best"}
+ENCODERS = {1: "lite0", 2: "lite0 and lite2"}
 TOLD = {
     "starter-first": "the first starter: MiniLM, Flickr8k alone",
     "starter-second": "the second: MiniLM, both collections",
@@ -80,9 +81,9 @@ is without.
 {shares}
 
 ### With pictures that have no captions
-`python -m studies.curve --pictures 7000 --teachers bow bow-adopt`: the bag of words follows the mean score of two
-models that were trained on the same captions: on these pictures alone, and in each batch on as many others, which have no
-captions. Plain.
+`python -m studies.curve --pictures 7000 --teachers bow bow-adopt`, and with `--alone --pictures 29536 --teachers bow-adopt minilm
+--more FOLDER`: the bag of words follows the mean score of two models that were trained on the same captions: on these pictures
+alone, and in each batch on as many others, which have no captions. Plain.
 
 {unlabelled}
 
@@ -153,8 +154,15 @@ def papers() -> str:
         told += (
             f" AOQ, by the lists of VSRN ({found['vsrn']:.1f} without its caption branch), changes that by "
             f"{found['scan-aoq'] - found['scan']:+.1f}. Its rate is 2.5 times SCAN's, as in the paper, and SCAN was still rising "
-            "when its 20 epochs were over: how much of it is the loss can't be told from these two runs."
+            "when its 20 epochs were over"
         )
+        if "scan-rate" in found:
+            told += (
+                f": at that rate SCAN with max of hinges has {found['scan-rate']:.1f} after as many epochs, so that of this "
+                f"{found['scan-aoq'] - found['scan-rate']:+.1f} are the loss's."
+            )
+        else:
+            told += ": how much of it is the loss can't be told from these two runs."
     if "dual_path" in found:
         told += (
             f" Dual-path, whose classifier has a class for each of the 29,536 pictures, has {found['dual_path']:.1f} "
@@ -166,18 +174,17 @@ def papers() -> str:
 def curve() -> list[str]:
     """The rows of studies.curve, by their number of pictures, and the whole row of `models`."""
     lines = [f"| pictures | captions | encoders | {HEAD[2:]} CPU-min |", f"|---|---|---{RULE}---|"]
-    encoders = {1: "lite0", 2: "lite0 and lite2"}
     parts = [one for one in results("coco-curve").values() if one["row"] == "bow" and not taught_by(one)]
     for one in sorted(parts, key=lambda one: (-one["encoders"], one["pictures"])):
-        told = f"{one['pictures']:,} | {one['captions']:,} | {encoders[one['encoders']]} | {numbers(one['metrics'])}"
+        told = f"{one['pictures']:,} | {one['captions']:,} | {ENCODERS[one['encoders']]} | {numbers(one['metrics'])}"
         lines.append(f"| {told} | {one['cpu_minutes']:.1f} |")
     whole = results("coco-models")["bow"]
-    told = f"29,536 | 72,311 | {encoders[2]} | {numbers(whole['plain'])} | {whole['cpu_minutes']:.1f}"
+    told = f"29,536 | 72,311 | {ENCODERS[2]} | {numbers(whole['plain'])} | {whole['cpu_minutes']:.1f}"
     return [*lines, f"| {told} |"]
 
 
 def taught_by(one: dict[str, Any]) -> bool:
-    return one.get("how") in ("taught", "unlabelled")
+    return one.get("how", "").endswith(("taught", "unlabelled"))
 
 
 def unlabelled() -> list[str]:
@@ -186,26 +193,37 @@ def unlabelled() -> list[str]:
     students = [one for one in found.values() if taught_by(one)]
     if not students:
         return []
-    lines = [f"| | captioned | without captions | {HEAD[2:]} CPU-min |", f"|---|---|---{RULE}---|"]
+    lines = [f"| | encoders | captioned | without captions | {HEAD[2:]} CPU-min |", f"|---|---|---|---{RULE}---|"]
     said = {"": "alone", "taught": "taught", "unlabelled": "taught, and by what the teachers say of the others"}
-    counts = {one["pictures"] for one in students}
+    kinds = {(one["pictures"], one["encoders"]) for one in students}
     rows = {one["row"] for one in students}
-    both_ways = [one for one in found.values() if one["pictures"] in counts and one["encoders"] == 2]
-    for one in sorted(both_ways, key=lambda one: (one["pictures"], one["row"] in rows, one["metrics"]["rsum"])):
-        told = f"`{one['row']}`, {said[one.get('how', '')]} | {one['pictures']:,} | {one.get('without_captions', 0):,}"
+    shown = [one for one in found.values() if (one["pictures"], one["encoders"]) in kinds]
+    for one in sorted(shown, key=lambda one: (one["pictures"], one["row"] in rows, one["metrics"]["rsum"])):
+        told = f"`{one['row']}`, {said[one.get('how', '').removeprefix('alone').lstrip('-')]} | {ENCODERS[one['encoders']]}"
+        told += f" | {one['pictures']:,} | {one.get('without_captions', 0):,}"
         lines.append(f"| {told} | {numbers(one['metrics'])} | {one['cpu_minutes']:.1f} |")
-    names = "bow-7000", "bow-taught-7000", "bow-unlabelled-7000"
-    if found.keys() >= set(names):
-        alone, taught_alone, with_others = (found[name]["metrics"]["rsum"] for name in names)
-        whole = results("coco-models")["bow"]["plain"]["rsum"]
+    gains = [_gain(found, count, f"bow-{part}{{}}{count}") for count, part in ((7000, ""), (29536, "alone-"))]
+    if all(gains):
+        more = results("coco-models")["bow"]["plain"]["rsum"] - found["bow-7000"]["metrics"]["rsum"]
         lines += [
             "",
-            f"The teachers' scores add {taught_alone - alone:+.1f}, and what they say of the others "
-            f"{with_others - taught_alone:+.1f}: less than another seed changes. The captions of these others, where they may be "
-            f"read, add {whole - alone:+.1f}. The encoders are frozen; teachers that know no more than the student's own captions "
-            "have little to say of other pictures.",
+            f"{' '.join(gains)} Another seed changes more. The captions of the others of 7,000, where they may be read, add "
+            f"{more:+.1f}. The encoders are frozen; teachers that know no more than the student's own captions have little to say "
+            "of other pictures.",
         ]
     return lines
+
+
+def _gain(found: dict[str, Any], count: int, name: str) -> str:
+    """What a student gains from its teachers, and from pictures without captions; nothing while a run is missing."""
+    names = [name.format(how) for how in ("", "taught-", "unlabelled-")]
+    if not found.keys() >= set(names):
+        return ""
+    alone, taught, others = (found[name]["metrics"]["rsum"] for name in names)
+    return (
+        f"With {count:,} captioned pictures the teachers' scores add {taught - alone:+.1f}, and what they say of "
+        f"{found[names[-1]]['without_captions']:,} others {others - taught:+.1f}."
+    )
 
 
 def shares() -> str:
@@ -221,9 +239,10 @@ def shares() -> str:
         f"encoder {bow - alone:+.1f}. MiniLM in its place adds {minilm - bow:+.1f}, and averaging five models "
         f"{plain['best-frozen'] - minilm:+.1f} to MiniLM's. On image encoders whose last halves learned (the starter's, from these "
         f"pictures and Flickr8k's), and with ten crops of each measured picture, the wide heads gain "
-        f"{plain['started-wide'] - plain['minilm-wide']:+.1f}, and averaging four models then adds "
-        f"{plain['best'] - plain['started']:+.1f} to the best of "
-        "them. The papers have three to four times these pictures and a larger network."
+        f"{plain['started-wide'] - plain['minilm-wide']:+.1f}, training on three crops of each picture adds "
+        f"{plain['started-wide-crops'] - plain['started-wide']:+.1f}, and averaging three models then "
+        f"{plain['best'] - plain['started-wide-crops']:+.1f}. The papers have three to four times these pictures and a larger "
+        "network."
     )
 
 
