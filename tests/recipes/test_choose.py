@@ -36,7 +36,21 @@ def test_every_choice_is_made_of_settings_that_can_be_trained(captions, seen, fe
 
 
 def test_the_best_comes_first_and_different_models_follow():
-    assert names(choose(SATELLITE, None, COST, minilm=True)) == ["minilm", "bow", "minilm-crops", "bow-crops"]
+    assert names(choose(SATELLITE, None, COST, minilm=True)) == ["starter", "minilm", "bow", "starter-crops"]
+
+
+def test_the_starter_goes_on_where_it_reads_the_captions_and_sees_the_pictures():
+    choice = choose(SATELLITE, None, COST, minilm=True)
+    assert any("starter" in reason for reason in choice.reasons)
+    assert {m.settings["stages"]["heads"]["start"] for m in choice.members if "starter" in m.name} == {"starter"}
+    for look, minilm in (
+        (replace(SATELLITE, language="German"), True),
+        (SATELLITE, False),
+        (replace(SATELLITE, features=2), True),
+    ):
+        choice = choose(look, 600, COST, minilm=minilm)
+        assert not any("starter" in name for name in names(choice))
+        assert not any("starter" in reason for reason in choice.reasons)
 
 
 def test_words_are_learned_where_minilm_does_not_read_them():
@@ -71,7 +85,9 @@ def test_the_cheapest_model_is_hurried_where_none_fits():
 def test_what_did_not_fit_is_spare_and_what_is_told_first_comes_first():
     choice = choose(SATELLITE, 8, COST, minilm=True)
     assert {member.name for member in choice.spare}.isdisjoint(names(choice))
-    assert {"minilm", "bow", "minilm-crops"} <= set(names(choice)) | {member.name for member in choice.spare}
+    assert {"starter", "minilm", "bow", "starter-crops"} <= set(names(choice)) | {
+        member.name for member in choice.spare
+    }
     assert choose(SATELLITE, 600, COST, minilm=True).spare == []
     assert choose(SATELLITE, None, COST, minilm=True).spare == []
 
@@ -96,13 +112,16 @@ def test_a_slower_machine_takes_longer_in_proportion():
     assert slow == pytest.approx(3 * fast)
 
 
-def test_features_shared_by_members_are_counted_once():
-    minilm, bow, minilm_crops, bow_crops = choose(SATELLITE, None, COST, minilm=True).members
-    assert (minilm.name, bow.name, minilm_crops.name, bow_crops.name) == ("minilm", "bow", "minilm-crops", "bow-crops")
+def test_features_shared_by_members_are_counted_once_and_the_starters_are_its_own():
+    seconds = {m.name: m.seconds for m in choose(SATELLITE, 10_000, COST, minilm=True).members}
+    trained = COST.start + COST.pair * SATELLITE.captions * 16
     looked = COST.view * (SATELLITE.pictures + SATELLITE.val_pictures)
     cropped = COST.view * (4 * SATELLITE.pictures + 10 * SATELLITE.val_pictures)
-    assert minilm.seconds - bow.seconds == pytest.approx(looked + COST.caption * SATELLITE.captions)
-    assert minilm_crops.seconds - bow_crops.seconds == pytest.approx(cropped)
+    assert seconds["starter"] == pytest.approx(trained + looked + COST.caption * SATELLITE.captions)
+    assert seconds["minilm"] == pytest.approx(trained + looked)
+    assert seconds["bow"] == pytest.approx(trained)
+    assert seconds["starter-crops"] == seconds["minilm-crops"] == pytest.approx(trained + cropped)
+    assert seconds["bow-crops"] == seconds["starter-crops-seed1"] == pytest.approx(trained)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,10 @@ from vsekit.evaluation.meeting import members_of, score_runs
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.scorers import Average
 from vsekit.models.model import load_model
+from vsekit.recipes import members
 from vsekit.recipes.choose import Cost
 from vsekit.recipes.members import fewer, read_members, train_members, with_val
+from vsekit.recipes.tune import tuning
 from vsekit.training import loop
 
 QUICK = ["stages.heads.epochs=2", "model.dim=8", "model.image.head=linear", "querybank=null"]
@@ -59,10 +61,10 @@ def test_without_a_recipe_models_are_chosen_trained_averaged_and_written_to_be_e
     assert "# - InfoNCE" in (out / "recipe.yaml").read_text()
     # The average is that of the members' scores, and the folder stands for it.
     val = pairs.split("val")
-    members = [out / "members" / name for name in end["members"]]
-    assert members_of(out) == members
-    by_hand = Average([score_runs([member], val) for member in members]) if len(members) > 1 else None
-    scores = by_hand or score_runs(members, val)
+    runs = [out / "members" / name for name in end["members"]]
+    assert members_of(out) == runs
+    by_hand = Average([score_runs([run], val) for run in runs]) if len(runs) > 1 else None
+    scores = by_hand or score_runs(runs, val)
     assert end["rsum"] == pytest.approx(evaluate(scores, val.picture_groups, val.caption_groups).rsum)
     assert vsekit.evaluate(out, pairs, split="val").rsum == pytest.approx(end["rsum"])
     assert end["rsum"] >= max(end["alone"].values())
@@ -105,6 +107,27 @@ def test_interrupted_what_is_there_can_be_used_and_resume_goes_on(two, tmp_path,
     whole = train_members(two, pairs, tmp_path / "whole", sets=QUICK)
     assert list(whole["alone"]) == ["one", "two"]
     assert end == whole
+
+
+def test_the_average_begins_with_the_best_alone_and_takes_in_turn_what_makes_it_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rsums = {"a": 10.0, "b": 12.0, "c": 11.0, "ab": 11.5, "bc": 13.0, "ac": 14.0, "abc": 12.5}
+
+    def trained(settings: object, pairs: Pairs, folder: Path, **_: object) -> None:
+        (folder / "model").mkdir(parents=True)
+
+    monkeypatch.setattr(members, "train", trained)
+    monkeypatch.setattr(members, "score_runs", lambda runs, *_: runs[0].name)
+    monkeypatch.setattr(members.Members, "_measure", lambda self, names: rsums["".join(sorted(names))])
+    averaged = []
+    take = members.Members._take
+    monkeypatch.setattr(members.Members, "_take", lambda self, name: (take(self, name), averaged.append(self.together)))
+    end = members.Members(dict.fromkeys("abc", tuning("starter")), small(["train", "val"]), tmp_path).run()
+    # b alone is better than with a; c is worse than b alone and makes it better.
+    assert averaged == [["a"], ["b"], ["b", "c"]]
+    assert (end["members"], end["rsum"], end["best"]) == (["b", "c"], 13.0, "b")
+    assert json.loads((tmp_path / "ensemble.json").read_text())["members"] == ["members/b", "members/c"]
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path, pairs):

@@ -25,6 +25,7 @@ from vsekit.data.readers.base import hash_split
 from vsekit.errors import UserError
 from vsekit.evaluation.meeting import ENSEMBLE, score_runs
 from vsekit.evaluation.protocols import evaluate
+from vsekit.evaluation.scorers import Average, Scorer
 from vsekit.files import write_json, write_text
 from vsekit.parts import apply_sets, settings_error
 from vsekit.progress import QUIET, Progress
@@ -121,6 +122,7 @@ class Members:
         self.members, self.pairs, self.out, self.progress = members, pairs, out, progress
         self.seconds, self.deadline, self.source, self.training = seconds or {}, deadline, source, training
         self.val = pairs.split(next(iter(members.values())).data.val)
+        self.scores: dict[str, Scorer] = {}
         self.alone: dict[str, float] = {}
         self.together: list[str] = []
         self.rsum = self.guessed = self.took = 0.0
@@ -162,15 +164,17 @@ class Members:
         return self.deadline is not None and time.monotonic() + slower * self.seconds.get(name, 0.0) > self.deadline
 
     def _take(self, name: str) -> None:
-        """Measures a member alone and with those before it, and keeps it in the average when that gets better."""
+        """Measures a member alone, and averages anew: the best alone, and in turn each that makes the average better."""
+        self.scores[name] = score_runs([self.out / "members" / name], self.val, self.progress)
         self.alone[name] = self._measure([name])
-        rsum = self._measure([*self.together, name]) if self.together else self.alone[name]
-        better = rsum > self.rsum
-        if better:
-            self.together, self.rsum = [*self.together, name], rsum
+        self.together, self.rsum = [], 0.0
+        for one in sorted(self.alone, key=lambda one: -self.alone[one]):
+            rsum = self._measure([*self.together, one]) if self.together else self.alone[one]
+            if rsum > self.rsum:
+                self.together, self.rsum = [*self.together, one], rsum
         said = f"{name} alone: validation rsum {self.alone[name]:.1f}"
         if len(self.alone) > 1:
-            said += f"; averaged with the others {rsum:.1f}" + ("" if better else ", so it is left out")
+            said += f"; the best average so far {self.rsum:.1f}: {', '.join(self.together)}"
         self.progress.say(said)
         if self.best == name:
             _replace(self.out / "members" / name / "model", self.out / "model")
@@ -178,7 +182,7 @@ class Members:
         write_json(self.out / ENSEMBLE, {"members": paths, "rsum": self.rsum, "alone": self.alone})
 
     def _measure(self, names: list[str]) -> float:
-        scores = score_runs([self.out / "members" / name for name in names], self.val, self.progress)
+        scores = Average([self.scores[name] for name in names])
         return evaluate(scores, self.val.picture_groups, self.val.caption_groups).rsum
 
 

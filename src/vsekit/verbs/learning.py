@@ -74,7 +74,7 @@ def train(
     >>> end = vsekit.train("scenes:vsepp", "scenes", "runs/vsepp", sets=["stages.main.epochs=3"])   # doctest: +SKIP
     >>> end["best"]["rsum"]                                                             # doctest: +SKIP
     >>> vsekit.train(None, "catalogue.csv", "runs/catalogue", minutes=20)["members"]    # doctest: +SKIP
-    ['minilm', 'bow']
+    ['starter', 'minilm']
 
     Args:
         recipe: "paper:row", or a YAML file; "starter" or the folder of a model, to go on training that; None chooses models
