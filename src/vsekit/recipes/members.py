@@ -123,6 +123,7 @@ class Members:
         self.seconds, self.deadline, self.source, self.training = seconds or {}, deadline, source, training
         self.val = pairs.split(next(iter(members.values())).data.val)
         self.scores: dict[str, Scorer] = {}
+        self.averages: dict[tuple[str, ...], float] = {}
         self.alone: dict[str, float] = {}
         self.together: list[str] = []
         self.rsum = self.guessed = self.took = 0.0
@@ -182,8 +183,12 @@ class Members:
         write_json(self.out / ENSEMBLE, {"members": paths, "rsum": self.rsum, "alone": self.alone})
 
     def _measure(self, names: list[str]) -> float:
-        scores = Average([self.scores[name] for name in names])
-        return evaluate(scores, self.val.picture_groups, self.val.caption_groups).rsum
+        """Of an average; most of them were measured when a member came before."""
+        if tuple(names) not in self.averages:
+            scores = Average([self.scores[name] for name in names])
+            found = evaluate(scores, self.val.picture_groups, self.val.caption_groups)
+            self.averages[tuple(names)] = found.rsum
+        return self.averages[tuple(names)]
 
 
 def _replace(source: Path, target: Path) -> None:
