@@ -47,7 +47,8 @@ class MineSettings(Settings):
     teacher: whose scores: the model as the last stage left it (`previous`), the best snapshot so far, or another run.
     captions, images: h, the length of the lists of an image and of a caption.
     distribution, ranks: how ranks are drawn; the published sampler ties the two.
-    skip_above: leave out likely false negatives: those scoring above the best positive by this margin, or in its words.
+    skip_above: leave out likely false negatives: those scoring above the best positive by this margin, or in its words. Others,
+        drawn from the whole collection, take their places in the lists.
     """
 
     teacher: Literal["previous", "best"] | Path = "best"
