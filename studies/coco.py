@@ -207,9 +207,9 @@ def unlabelled() -> list[str]:
         more = results("coco-models")["bow"]["plain"]["rsum"] - found["bow-7000"]["metrics"]["rsum"]
         lines += [
             "",
-            f"{' '.join(gains)} Another seed changes more. The captions of the others of 7,000, where they may be read, add "
-            f"{more:+.1f}. The encoders are frozen; teachers that know no more than the student's own captions have little to say "
-            "of other pictures.",
+            f"{' '.join(gains)} So pictures without captions add less than another seed changes. The captions of those beside "
+            f"7,000, where they may be read, add {more:+.1f}. The encoders are frozen; teachers that know no more than the "
+            "student's own captions have little to say of other pictures.",
         ]
     return lines
 
