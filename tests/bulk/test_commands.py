@@ -98,6 +98,13 @@ class SlowScores(InnerProduct):
         return super().block(images, captions)
 
 
+@pytest.fixture(autouse=True)
+def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work is slow only where a worker is to be killed at it."""
+    if "two_nodes" not in request.fixturenames:
+        monkeypatch.setitem(globals(), "SLOWLY", 0.0)
+
+
 @pytest.fixture
 def pairs(tmp_path: Path) -> Pairs:
     """300 pictures, one of them broken, with two captions each."""
