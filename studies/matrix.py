@@ -12,9 +12,10 @@
     claims:    what is asked of the results; see `studies.claims`
 
 A run that starts from another, or mines with it, names it in `needs`; "$needs" in its settings is then the path of that
-run with the same seed. "$word_vectors" is the file of that option; without it, runs that want it wait. Finished runs are
-skipped, unless their settings have changed since; interrupted ones go on where they stopped. A run's folder is thrown away
-once its JSON is written, unless another run needs it.
+run with the same seed, or, where that one reads other features, of the lists that it mined with them. "$word_vectors" is
+the file of that option; without it, runs that want it wait. Finished runs are skipped, unless their settings have changed
+since; interrupted ones go on where they stopped. A run's folder is thrown away once its JSON is written, unless another run
+needs it.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ import yaml
 from studies.matrix_features import features, needs_detector
 from vsekit.data.readers import read
 from vsekit.errors import UserError
-from vsekit.evaluation.meeting import score_runs
+from vsekit.evaluation.meeting import RunsOnData, score_runs
 from vsekit.evaluation.metrics import Metrics, query_ranks
 from vsekit.evaluation.protocols import evaluate
 from vsekit.evaluation.scorers import Average
 from vsekit.features.store import FeatureStore
 from vsekit.files import write_json
+from vsekit.mining.run import mine_met
 from vsekit.parts import merged
 from vsekit.progress import Progress
 from vsekit.recipes import settings_of
@@ -159,7 +161,7 @@ def run_one(study: Study, run: Run, data: Path, word_vectors: Path | None, progr
     pairs = FeatureStore.open(study.work / "features" / run.features).attach(read(data))
     folder = study.folder(run)
     text = json.dumps(run.settings)
-    for name, path in ("$needs", study.work / "runs" / "".join(run.needed)), ("$word_vectors", word_vectors):
+    for name, path in ("$needs", _needed(study, run, data, progress)), ("$word_vectors", word_vectors):
         text = text.replace(json.dumps(name), json.dumps(str(path)))
     # The marker is written while it trains, so that the CPU time of a run that was killed is that of all its parts.
     marker = study.work / "runs" / f"{run.id}.cpu.json"
@@ -201,6 +203,19 @@ def run_one(study: Study, run: Run, data: Path, word_vectors: Path | None, progr
     }
     write_json(study.results / f"{run.id}.json", result)
     marker.unlink(missing_ok=True)
+    shutil.rmtree(study.work / "lists" / run.id, ignore_errors=True)
+
+
+def _needed(study: Study, run: Run, data: Path, progress: Progress) -> Path | None:
+    """The folder of the run that this one needs; of lists it mined, where it can't read this one's features itself."""
+    if not run.needed:
+        return None
+    needed = study.runs[run.needed[0]]
+    if needed.features == run.features:
+        return study.folder(needed)
+    pairs = FeatureStore.open(study.work / "features" / needed.features).attach(read(data)).split("train")
+    met = RunsOnData([study.folder(needed)], pairs).meet(plain=True, progress=progress)
+    return mine_met(met, study.work / "lists" / run.id, progress=progress).folder
 
 
 def _opening(run: Run) -> dict[str, Any]:

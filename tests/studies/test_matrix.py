@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from studies.matrix import Study, run_all
+from studies.matrix import Study, run_all, run_one
 from studies.matrix_features import coarser, features
 
 from vsekit.data.pairs import Caption, Pairs, Picture
 from vsekit.errors import UserError
 from vsekit.features.store import FeatureStore
+from vsekit.mining.mine import MiningResult
 from vsekit.progress import QUIET
 from vsekit.training.settings import RunSettings
 
@@ -144,6 +145,55 @@ def test_features_made_of_others_are_a_store_that_opens_whole(tmp_path: Path) ->
     file.write_bytes(file.read_bytes()[:-1] + b"?")
     with pytest.raises(UserError, match="damaged"):
         made("cells")
+
+
+#: A run on grids that learns from the lists of one that reads single vectors.
+TAUGHT = """
+features:
+  grid: {encoder: {kind: small_cnn, widths: [4, 8], pixels: 16, output: grid}, view: {kind: 1C, resize: 16, pixels: 16}}
+  mean: {mean: grid}
+base:
+  model:
+    dim: 6
+    similarity: cosine
+    image: {encoder: precomputed, projection: linear, pooling: mean, head: identity}
+    text: {encoder: {kind: bag_of_words, word_dim: 6, min_count: 1}, pooling: mean, head: identity}
+  stages: {main: {epochs: 1, batch_size: 100, loss: {kind: max_of_hinges, margin: 0.2}}}
+variants:
+  taught: {stages: {main: {loss: {kind: offline_triplet, margin: 0.2, offline_margin: 0.0}, mine: {teacher: $needs}}}}
+runs:
+  teacher: {about: x, features: mean, set: {model: {image: {pooling: single}}}}
+  same: {about: x, features: mean, needs: teacher, use: [taught], set: {model: {image: {pooling: single}}}}
+  other: {about: x, features: grid, needs: teacher, use: [taught]}
+"""
+
+
+def test_a_run_learns_from_the_lists_of_one_that_reads_other_features(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures, captions = [], []
+    for i in range(90):
+        path = tmp_path / f"{i}.png"
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(path)
+        pictures.append(Picture(id=path.name, path=path, split="train" if i < 80 else "val", group=path.name))
+        captions += [Caption(f"word{i} word{(i * 7 + j) % 13}", i) for j in range(5)]
+    pairs = Pairs(pictures, captions, tmp_path)
+    monkeypatch.setattr("studies.matrix.read", lambda _: pairs)
+    (tmp_path / "matrix.yaml").write_text(TAUGHT)
+    study = Study(tmp_path / "matrix.yaml", tmp_path / "results", tmp_path / "work")
+    for name in ("grid", "mean"):
+        torch.manual_seed(0)  # of the encoder's weights
+        features(study.content, study.work, name, pairs, QUIET)
+    mined = []
+    monkeypatch.setattr("studies.matrix.shutil.rmtree", lambda folder, **_: mined.append(folder))
+    for run in study.runs.values():
+        run_one(study, run, tmp_path, None, QUIET)
+    assert sorted(study.found()) == ["other", "same", "teacher"]
+    assert mined[-1] == study.work / "lists" / "other.0"
+    ours = MiningResult.load(mined[-1])
+    theirs = MiningResult.load(study.folder(study.runs["same.0"]) / "mined" / "main")
+    assert np.array_equal(ours.captions, theirs.captions)
+    assert np.array_equal(ours.images, theirs.images)
 
 
 def test_an_unknown_run_is_named(study: Study) -> None:

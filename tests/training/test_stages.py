@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 import torch
 from tests.training.conftest import TINY
 
+from vsekit.data.pairs import Pairs
 from vsekit.data.readers import read
-from vsekit.evaluation.meeting import embedded
+from vsekit.errors import UserError
+from vsekit.evaluation.meeting import ENSEMBLE, RunsOnData, embedded
 from vsekit.mining.mine import MiningResult
+from vsekit.mining.run import mine_source
 from vsekit.models.model import load_model
 from vsekit.parts import merged
 from vsekit.training.loop import train
@@ -160,3 +164,52 @@ def test_a_stage_mines_with_the_model_as_it_was_left_or_with_the_best(
     )
     assert agree.all() == (teacher == "best")
     assert agree.mean() < 0.5 or teacher == "best"
+
+
+#: A stage that mines with a teacher that is named, and learns from what it drew.
+TAUGHT = {"epochs": 1, "loss": "offline_triplet"}
+
+
+def taught_by(teacher: Path, pairs: Pairs, run: Path, **mine: int) -> list[float]:
+    """The losses of such a stage."""
+    named = {"captions": 5, "images": 4, "teacher": str(teacher), **mine}
+    train(settings(stages={"first": {**TAUGHT, "mine": named}, "second": None}), pairs, run)
+    return [line["loss"] for line in lines(run, "train", "first")]
+
+
+def test_lists_that_were_mined_before_teach_as_their_run_does(collection: Path, tmp_path: Path) -> None:
+    pairs, teacher, mined = read(collection), tmp_path / "teacher", tmp_path / "lists"
+    train(settings(stages={"second": None}), pairs, teacher)
+    mine_source(RunsOnData.of([teacher], pairs.split("train"), "train"), mined, top_captions=6, top_images=4)
+    assert taught_by(mined, pairs, tmp_path / "by-lists") == taught_by(teacher, pairs, tmp_path / "by-run")
+    assert not (tmp_path / "by-lists" / "mined").exists()
+
+
+def test_a_run_folder_of_several_members_mines_with_their_mean_score(collection: Path, tmp_path: Path) -> None:
+    pairs, both = read(collection), tmp_path / "both"
+    for seed in (0, 1):
+        train(settings(stages={"second": None}, seed=seed), pairs, both / f"member{seed}")
+    (both / ENSEMBLE).write_text('{"members": ["member0", "member1"]}')
+    taught_by(both, pairs, tmp_path / "run")
+    part = pairs.split("train")
+    vectors = [embedded(load_model(both / f"member{seed}"), part) for seed in (0, 1)]
+    mean = sum((images @ captions.T).numpy() for images, captions in vectors) / 2
+    mined = MiningResult.load(tmp_path / "run" / "mined" / "first")
+    there = np.take_along_axis(mean, np.asarray(mined.captions), axis=1)
+    np.testing.assert_allclose(there, mined.caption_scores, atol=1e-3)
+
+
+def test_lists_of_other_data_and_short_lists_are_refused(collection: Path, tmp_path: Path) -> None:
+    pairs, teacher, mined = read(collection), tmp_path / "teacher", tmp_path / "lists"
+    train(settings(stages={"second": None}), pairs, teacher)
+    mine_source(RunsOnData.of([teacher], pairs.split("train"), "train"), mined, top_captions=5, top_images=4)
+    with pytest.raises(UserError, match=r"hold 5 captions, and 6 .*"):
+        taught_by(mined, pairs, tmp_path / "run", captions=6)
+    with pytest.raises(UserError, match=r"hold 4 images, and 9 .*"):
+        taught_by(mined, pairs, tmp_path / "run", images=9)
+    # As many pictures and captions, of which two are told apart by their words alone.
+    first, second, *others = pairs.captions
+    swapped = replace(pairs, captions=[replace(first, text=second.text), replace(second, text=first.text), *others])
+    with pytest.raises(UserError, match="other pictures and captions"):
+        taught_by(mined, swapped, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

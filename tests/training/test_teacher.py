@@ -14,7 +14,7 @@ from tests.training.conftest import TINY
 from vsekit.data.pairs import Pairs
 from vsekit.data.readers import read
 from vsekit.errors import UserError
-from vsekit.evaluation.meeting import score_runs
+from vsekit.evaluation.meeting import ENSEMBLE, score_runs
 from vsekit.models.inputs import FeatureInputs
 from vsekit.progress import QUIET
 from vsekit.training.loop import train
@@ -59,6 +59,14 @@ def test_a_batch_holds_the_ensembles_mean_scores(runs, pairs):
         batch.images @ batch.captions.T, scores[pictures][:, captions].float(), atol=2e-3, rtol=0
     )
     assert batch.unlabelled is None
+
+
+def test_a_run_folder_of_several_members_teaches_as_they_do(runs, pairs, tmp_path):
+    (tmp_path / ENSEMBLE).write_text('{"members": ["teacher0", "teacher1"]}')
+    args = FeatureInputs(part := pairs.split("train")), np.array([3, 0, 7]), np.array([1, 9, 4])
+    one, both = (Teacher(named, part, 0, QUIET).batch(*args, np.random.default_rng(0)) for named in ([tmp_path], runs))
+    assert torch.equal(one.images, both.images)
+    assert torch.equal(one.captions, both.captions)
 
 
 def test_vectors_are_computed_once_and_again_for_other_captions(runs, pairs, tmp_path):

@@ -37,6 +37,7 @@ from vsekit.seals import CHECKED, KEY, check_files, read_sealed, sums_of, write_
 
 ARRAYS = ("captions", "images", "caption_scores", "image_scores", "positive_scores")
 REPAIR = "Remove the folder, and mine again: vse mine"
+MARKER = "mining.json"
 PANEL, BLOCK = 1024, 2048
 #: In a block of work for others: each sends its best images of every caption.
 PANELS = 4
@@ -60,12 +61,12 @@ class MiningResult:
     @classmethod
     def load(cls, folder: Path | str) -> MiningResult:
         folder = Path(folder)
-        if not (folder / "mining.json").is_file():
+        if not (folder / MARKER).is_file():
             raise UserError("not a folder of mined negatives", file=folder, remedy="Make one with: vse mine")
-        info = read_sealed(folder / "mining.json", REPAIR)
+        info = read_sealed(folder / MARKER, REPAIR)
         check_files(folder, info.pop(KEY, {}), REPAIR, most=CHECKED)
         if not {"fingerprint", "distribution"} <= info.keys():
-            raise UserError("this does not describe mined negatives", file=folder / "mining.json", remedy=REPAIR)
+            raise UserError("this does not describe mined negatives", file=folder / MARKER, remedy=REPAIR)
         return cls(folder=folder, info=info, **{name: load_array(folder / f"{name}.npy") for name in ARRAYS})
 
     def summary(self) -> list[str]:
@@ -120,6 +121,7 @@ def mine_scores(
     top_captions: int = 300,
     top_images: int = 60,
     fingerprint: Any = None,
+    collection: str | None = None,
     resume: bool = True,
     engine: Ray | None = None,
     progress: Update | None = None,
@@ -130,6 +132,7 @@ def mine_scores(
     """Mines any scorer (also an `Average` of models).
 
     own: the captions that belong to each image.
+    collection: names the pictures and captions; kept with the lists.
     engine: spreads panels over the workers of Ray; the files are the same.
     """
     out = Path(out)
@@ -140,9 +143,11 @@ def mine_scores(
     probe = [np.unique(np.linspace(0, size - 1, 64).astype(np.int64)) for size in (n, m)]
     sample = scores.block(probe[0], probe[1]).cpu().numpy().copy()
     info["fingerprint"] = files.fingerprint(fingerprint, info, own.starts, own.items, sample, panel, block)
+    if collection is not None:
+        info["collection"] = collection
     if out.exists() and not out.is_dir():
         raise UserError("this is a file, not a folder", file=out, remedy="Choose another --out.")
-    if (out / "mining.json").is_file() and resume:
+    if (out / MARKER).is_file() and resume:
         finished = MiningResult.load(out)
         if finished.info["fingerprint"] == info["fingerprint"]:
             _remove_spare(out)
@@ -152,7 +157,7 @@ def mine_scores(
             file=out,
             remedy="Choose another --out.",
         )
-    if out.is_dir() and any(out.iterdir()) and not (out / "mining.json").is_file():
+    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
         raise UserError("the folder exists and holds other files", file=out, remedy="Choose another --out.")
     partial = out.with_name(out.name + ".partial")
     if not (resume and (partial / "started.json").is_file()):
@@ -312,4 +317,4 @@ class _Work:
         self.mark()
         folder = self.writer.folder
         sums = sums_of(folder, [folder / f"{name}.npy" for name in ARRAYS])
-        write_sealed(folder / "mining.json", self.info, sums)
+        write_sealed(folder / MARKER, self.info, sums)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vsekit import files
 from vsekit.bulk.ray import Ray
+from vsekit.data.pairs import Pairs
 from vsekit.evaluation.meeting import Meeting, Source
 from vsekit.evaluation.positives import Positives
 from vsekit.mining.false_negatives import FalseNegatives, flag_false_negatives, near_duplicates
@@ -33,6 +35,12 @@ class Mined:
         }
 
 
+def names_of(pairs: Pairs) -> str:
+    """A short name of these pictures and captions, in this order; kept with lists, which say only which rows."""
+    ids, texts = [picture.id for picture in pairs.pictures], [caption.text for caption in pairs.captions]
+    return files.fingerprint(ids, texts, pairs.caption_pictures, pairs.picture_groups)
+
+
 def mine_met(
     met: Meeting,
     out: Path | str,
@@ -51,6 +59,7 @@ def mine_met(
             top_captions=top_captions,
             top_images=top_images,
             fingerprint=met.named_by(),
+            collection=names_of(met.pairs) if met.pairs else None,
             engine=engine,
             progress=bar,
         )

@@ -1,19 +1,28 @@
-"""Mining before a stage: the teacher scores the whole training set once, and a sampler draws from the lists (AOQ)."""
+"""Mining before a stage: the teacher scores the whole training set once, and a sampler draws from the lists (AOQ).
+
+In place of a teacher, the lists that `vse mine` made with any runs or embeddings serve as well.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from vsekit.errors import UserError
-from vsekit.evaluation.meeting import meet
+from vsekit.evaluation.meeting import RunsOnData, meet
 from vsekit.mining.false_negatives import flag_false_negatives
-from vsekit.mining.mine import MiningResult
-from vsekit.mining.run import mine_met
+from vsekit.mining.mine import MARKER, MiningResult
+from vsekit.mining.run import mine_met, names_of
 from vsekit.mining.sampler import OfflineSampler
-from vsekit.models.model import VSE, load_model
+from vsekit.models.model import VSE
 from vsekit.progress import Progress
 from vsekit.training.collection import Collection
 from vsekit.training.settings import MineSettings
+
+
+def given_lists(settings: MineSettings) -> Path | None:
+    """The folder of lists that stands in place of a teacher."""
+    teacher = settings.teacher
+    return teacher if isinstance(teacher, Path) and (teacher / MARKER).is_file() else None
 
 
 def mined_lists(
@@ -32,17 +41,19 @@ def mined_lists(
             field="mine.teacher",
             remedy="Give the path of a trained run, or train a stage first.",
         )
-    source = best if settings.teacher == "best" else settings.teacher
-    teacher = previous if source == "previous" else load_model(source)
-    assert teacher is not None
     # Plain: a querybank's queries are the very captions and pictures to be ranked.
-    met = meet(teacher, data.train, plain=True, progress=progress)
+    if settings.teacher == "previous" and previous is not None:
+        met = meet(previous, data.train, plain=True, progress=progress)
+    else:
+        source = best if settings.teacher == "best" else settings.teacher
+        met = RunsOnData([source], data.train).meet(plain=True, progress=progress)
     mine_met(met, out, top_captions=settings.captions, top_images=settings.images, progress=progress)
 
 
 def mined_sampler(settings: MineSettings, data: Collection, lists: Path, progress: Progress) -> OfflineSampler:
     """Draws offline negatives from lists that were mined."""
     result = MiningResult.load(lists)
+    _check_lists(result, settings, data)
     skip = None
     if settings.skip_above is not None:
         pairs = data.train
@@ -68,3 +79,30 @@ def mined_sampler(settings: MineSettings, data: Collection, lists: Path, progres
         ranks=settings.ranks,
         skip=skip,
     )
+
+
+def _check_lists(result: MiningResult, settings: MineSettings, data: Collection) -> None:
+    """UserError if the lists are of other pictures and captions, or too short."""
+    info, pairs = result.info, data.train
+    sizes = info["n_images"], info["n_captions"]
+    if sizes != (len(pairs.pictures), len(pairs.captions)) or info.get("collection", names_of(pairs)) != names_of(
+        pairs
+    ):
+        raise UserError(
+            f"these lists are of other pictures and captions than the {len(pairs.pictures):,} and {len(pairs.captions):,} "
+            "that are trained on",
+            file=result.folder,
+            field="mine.teacher",
+            remedy="Mine the same training split: vse mine --split train",
+        )
+    for name, option, wanted, there in (
+        ("captions", "--top-captions", settings.captions, info["top_captions"]),
+        ("images", "--top-images", settings.images, info["top_images"]),
+    ):
+        if wanted > there:
+            raise UserError(
+                f"the lists hold {there} {name}, and {wanted} are to be drawn from",
+                file=result.folder,
+                field=f"mine.{name}",
+                remedy=f"Choose 1 … {there}, or mine longer lists: vse mine {option} {wanted}",
+            )

@@ -44,7 +44,8 @@ class ScheduleSettings(Settings):
 class MineSettings(Settings):
     """Mining the whole training set before a stage, and drawing offline negatives from the lists (AOQ, Sec. 3.2).
 
-    teacher: whose scores: the model as the last stage left it (`previous`), the best snapshot so far, or another run.
+    teacher: whose scores: the model as the last stage left it (`previous`), the best snapshot so far, or another run; or a folder
+        of lists that `vse mine` made of the same training split, with several runs, or with runs that read other features.
     captions, images: h, the length of the lists of an image and of a caption.
     distribution, ranks: how ranks are drawn; the published sampler ties the two.
     skip_above: leave out likely false negatives: those scoring above the best positive by this margin, or in its words. Others,

@@ -21,7 +21,7 @@ from vsekit.training.chunks import checkpoint_activations
 from vsekit.training.collection import Collection
 from vsekit.training.global_batch import average_gradients, clip_gradients, normalise_globally
 from vsekit.training.losses import build_loss, carry_over
-from vsekit.training.mining import mined_lists, mined_sampler
+from vsekit.training.mining import given_lists, mined_lists, mined_sampler
 from vsekit.training.parameters import build_optimisers
 from vsekit.training.run import RunFolder
 from vsekit.training.settings import RunSettings, StageSettings
@@ -141,8 +141,9 @@ class Opener:
     def _sampler(self, name: str, settings: StageSettings, resumed: bool) -> OfflineSampler | None:
         if settings.mine is None:
             return None
-        lists = self.folder.path / "mined" / name
-        if not resumed:
+        given = given_lists(settings.mine)
+        lists = given or self.folder.path / "mined" / name
+        if given is None and not resumed:
             if self.model is not None:
                 self.folder.create()
             teachers = self.model, self.folder.model

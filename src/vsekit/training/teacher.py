@@ -20,7 +20,7 @@ from torch import Tensor
 from vsekit.data.pairs import Pairs
 from vsekit.data.text import Ragged
 from vsekit.errors import UserError
-from vsekit.evaluation.meeting import embedded
+from vsekit.evaluation.meeting import embedded, members_of
 from vsekit.features.fingerprints import identities_of
 from vsekit.features.texts import TextStates, stored_texts
 from vsekit.files import cache_folder, fingerprint, write_npy
@@ -33,14 +33,14 @@ from vsekit.training.world import World
 
 
 class Teacher:
-    """Runs whose mean score a student follows.
+    """Runs whose mean score a student follows; a run folder of several members stands for them.
 
     Args:
         unlabelled: how many pictures without captions are added to each batch, drawn from all there are.
     """
 
     def __init__(self, runs: Sequence[Path], pairs: Pairs, unlabelled: int, progress: Progress) -> None:
-        self.members = [_vectors(run, pairs, progress) for run in runs]
+        self.members = [_vectors(Path(one), pairs, progress) for run in runs for one in members_of(run)]
         self.dim = sum(images.shape[1] for images, _ in self.members)
         self.count = unlabelled
         self.uncaptioned = np.setdiff1d(np.arange(len(pairs.pictures)), pairs.caption_pictures)
