@@ -43,6 +43,8 @@ def test_unknown_names_list_what_there_is() -> None:
         find("nosuch:1")
     with pytest.raises(UserError, match=r"1\.11"):
         find("vsepp:9.9")
+    with pytest.raises(UserError, match=r"It has 114 rows\. See: vse recipes aoq$"):
+        find("aoq:9.9")
 
 
 def test_an_unknown_setting_is_refused_by_name() -> None:

@@ -23,6 +23,9 @@ from vsekit.errors import UserError, nearest
 from vsekit.outside import trusting
 from vsekit.parts import apply_sets, merged, settings_error
 
+#: As many rows are named where one is asked for that isn't there.
+FEW_ROWS = 40
+
 
 class Row(BaseModel):
     """A row of a results table.
@@ -100,9 +103,10 @@ def find(name: str) -> Row:
     recipe, _, row = name.partition(":")
     content = _read(recipe)
     if row not in content["rows"]:
+        rows = list(content["rows"])
+        some = f"Its rows: {', '.join(rows)}. " if len(rows) <= FEW_ROWS else f"It has {len(rows)} rows. "
         raise UserError(
-            f"recipe '{recipe}' has no row '{row}'{nearest(row, content['rows'])}",
-            remedy=f"Its rows: {', '.join(content['rows'])}. See: vse recipes",
+            f"recipe '{recipe}' has no row '{row}'{nearest(row, rows)}", remedy=f"{some}See: vse recipes {recipe}"
         )
     return _row(recipe, content, row)
 

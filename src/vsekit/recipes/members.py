@@ -170,7 +170,7 @@ class Members:
         self.alone[name] = self._measure([name])
         self.together, self.rsum = [], 0.0
         for one in sorted(self.alone, key=lambda one: -self.alone[one]):
-            rsum = self._measure([*self.together, one]) if self.together else self.alone[one]
+            rsum = self._measure([*self.together, one])
             if rsum > self.rsum:
                 self.together, self.rsum = [*self.together, one], rsum
         said = f"{name} alone: validation rsum {self.alone[name]:.1f}"
