@@ -64,8 +64,8 @@ TEXTS: list[dict[str, Any]] = [
     {"kind": "bag_of_words", "word_dim": 6},
     {"kind": "bag_of_words", "word_dim": 6, "reduce": "sum"},
     {"kind": "text_cnn", "word_dim": 6, "dim": 32, "slots": 16},
-    {"kind": "text_cnn", "word_dim": 6, "dim": 32, "slots": 16, "output": "slots"},
-    {"kind": "text_cnn", "word_dim": 6, "dim": 32, "slots": 16, "average_positions": True},
+    {"kind": "text_cnn", "word_dim": 6, "dim": 32, "slots": 16, "depth": 14, "output": "slots"},
+    {"kind": "text_cnn", "word_dim": 6, "dim": 32, "slots": 16, "depth": 14, "average_positions": True},
     {"kind": "transformer", "model": "", "max_length": 12},
 ]
 SENTENCES = ["a", "a red wall .", "zzz qqq", "A DOG cannot see the blue, red wall ." * 4, "two men run", "dog dog"]
