@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,13 +17,13 @@ import torch
 from studies import silence
 from vsekit.data.pairs import Pairs
 from vsekit.data.scenes import holds
-from vsekit.data.text import Ragged, tokenize
+from vsekit.data.text import tokenize
 from vsekit.evaluation.meeting import embedded, model_scorer
 from vsekit.features.reading import Reading
-from vsekit.models.embed import embed_captions
 from vsekit.models.model import load_model
 from vsekit.search.calibration import Calibration, calibrate
 from vsekit.search.items import Item
+from vsekit.search.models import VSEModel
 from vsekit.search.rerank import standardised
 from vsekit.search.sentences import SENTENCES
 from vsekit.search.stores import open_store
@@ -34,21 +32,8 @@ HELD_OUT = 5  # one caption in so many asks; the others may be in the index
 QUERIES = 1000
 
 
-class Model:
-    """As much of a search model as calibration asks for."""
-
-    def __init__(self, vse: Any) -> None:
-        self.vse, self.folder = vse, None
-
-    def words(self, text: str) -> list[str]:
-        return self.vse.tokenizer.words(text)[1:-1]
-
-    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        return embed_captions(self.vse, Ragged.of(self.vse.tokenizer(texts))).numpy()  # type: ignore[union-attr]
-
-
 def judged(
-    model: Model,
+    model: VSEModel,
     pairs: Pairs,
     images: np.ndarray,
     captions: np.ndarray,
@@ -66,7 +51,7 @@ def judged(
         items = [Item(f"p{owner[i]}#{i}", "caption", text=pairs.captions[i].text, picture=f"p{owner[i]}") for i in kept]
         if items:
             store.write(items, captions[kept])
-        written = calibrate(store, model, SENTENCES[1::2])  # type: ignore[arg-type]
+        written = calibrate(store, model, SENTENCES[1::2])
         if "text-image" not in written["tables"]:
             return None
         found, matches = Calibration(written, store), []
@@ -79,7 +64,7 @@ def judged(
 
 def calibration(run: Path, pairs: Pairs, topics: list[str]) -> None:
     vse = load_model(run)
-    model = Model(vse)
+    model = VSEModel(load_model(run), str(run))
     images, captions = (np.asarray(side) for side in embedded(vse, pairs))
     owner, n = pairs.caption_pictures, len(pairs.pictures)
     asking = np.arange(len(captions))[HELD_OUT - 1 :: HELD_OUT][:QUERIES]

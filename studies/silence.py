@@ -4,10 +4,11 @@
     python -m studies.search silence MODEL --flickr8k DIR --coco DIR               # measures
 
 A subject is a word; it is asked for in two words ("a dog") and in captions that hold it. An index is 1,000 pictures without
-captions, as a folder of photographs is; in the second one all pictures are left out that any caption calls by the word.
-The decision (`vsekit.search.silence`) is learned on training pictures with the subjects of LEARNED and measured on
-validation pictures with those of MEASURED. Writes src/vsekit/search/silence.json and studies/results/silence.json, which
-docs/search.md shows.
+captions, as a folder of photographs is: with all pictures of the subject (those that any caption calls by the word), with
+one of them alone, the caption's own, and with none. The decision (`vsekit.search.silence`) is learned on training pictures with
+the subjects of LEARNED and measured on validation pictures with those of MEASURED. The model knows training captions with
+their pictures by heart; so when it learns, a caption's own picture is left out, and the one alone is that of the others
+which scores best. Writes src/vsekit/search/silence.json and studies/results/silence.json, which docs/search.md shows.
 """
 
 from __future__ import annotations
@@ -53,39 +54,63 @@ LEARNED = {
     "football": "football", "danc": "dancing", "fish": "fishing", "grass": "grass", "pool": "a swimming pool",
 }  # fmt: skip
 PICTURES, CAPTIONS, FEWEST = 1000, 12, 5
+#: How many pictures of its subject an index has when a query comes.
+THERE = ("all", "one", "none")
 SEEDS = (0, 1)  # of the indexes that are learned from
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A query, whether pictures of its subject are there, and what was found. before: the verdict of the best score alone."""
+    """A query, which pictures of its subject are there, and what was found. before: the verdict of the best score alone."""
 
     collection: str
     subject: str
     short: bool
-    present: bool
+    there: str
     signs: Signs
     match: str
     before: bool
 
+    @property
+    def answered(self) -> bool:
+        return self.there != "none"
 
-def asks(name: str, model: VSEModel, pairs: Pairs, images: np.ndarray, subjects: dict[str, str]) -> list[Asked]:
-    """All queries to one index, with each subject's pictures there, and without them."""
+
+def asks(
+    name: str, model: VSEModel, pairs: Pairs, images: np.ndarray, subjects: dict[str, str], own: bool = True
+) -> list[Asked]:
+    """All queries to one index, with each subject's pictures there, one of them, and none. own: with a caption's own picture."""
     words = [set(tokenize(caption.text)) for caption in pairs.captions]
-    owner = pairs.caption_pictures
-    whole, found = np.arange(len(pairs.pictures)), []
+    owner, found = pairs.caption_pictures, []
     everything = _Index(model, images)
     for subject, said in subjects.items():
         about = np.array([any(word.startswith(subject) for word in some) for some in words])
         shows = np.bincount(owner, about, len(pairs.pictures)) > 0
         if shows.sum() < FEWEST:
             continue
-        chosen = np.random.default_rng(0).permutation(np.flatnonzero(about))[:CAPTIONS]
+        rng, showing = np.random.default_rng(0), np.flatnonzero(shows)
+        chosen = rng.permutation(np.flatnonzero(about))[:CAPTIONS]
         texts = [said, *(pairs.captions[i].text for i in chosen)]
-        vectors = model.encode_texts(texts)
-        for present, index in ((True, everything), (False, _Index(model, images[whole[~shows]]))):
-            for at, (text, vector) in enumerate(zip(texts, vectors)):
-                found.append(Asked(name, subject, at == 0, present, *index.ask(vector, len(text.split()))))
+        without = _Index(model, images[~shows])
+        for at, (text, vector) in enumerate(zip(texts, model.encode_texts(texts))):
+            of_caption = owner[chosen[at - 1]] if at else None
+            others = showing[showing != of_caption]
+            if of_caption is None:
+                alone = rng.choice(showing)
+            elif own:
+                alone = of_caption
+            else:
+                alone = others[np.argmax(images[others] @ vector)]
+            whole = everything.stored if own or not at else np.delete(everything.stored, of_caption, axis=0)
+            stored = {
+                "all": whole,
+                "one": np.concatenate([without.stored, everything.stored[alone][None]]),
+                "none": without.stored,
+            }
+            for there in THERE:
+                index = everything if there == "all" else without
+                answer = index.ask(stored[there], vector, len(text.split()))
+                found.append(Asked(name, subject, at == 0, there, *answer))
     return found
 
 
@@ -100,18 +125,19 @@ class _Index:
             store.set_header({"calibration": calibrate(store, model)})
             self.calibration = Calibration.of(store, model)
 
-    def ask(self, vector: np.ndarray, words: int) -> tuple[Signs, str, bool]:
+    def ask(self, stored: np.ndarray, vector: np.ndarray, words: int) -> tuple[Signs, str, bool]:
+        """stored: the pictures that are asked, this index's but for one more or less."""
         query = query_vectors(vector[None], 1.0, self.model.dim, self.dim)[0]
-        scores, n = -np.sort(-(self.stored @ query))[: BEST + 1], len(self.stored)
-        match = self.calibration.judge(query, scores[:1], n, "text", "image").matches[0]
-        signs = self.calibration.signs(query, scores, n, words)
+        scores = -np.sort(-(stored @ query))[:BEST]
+        match = self.calibration.judge(query, scores[:1], len(stored), "text", "image").matches[0]
+        signs = self.calibration.signs(query, scores, words)
         assert signs is not None
         assert match is not None
         return signs, match, match == "none"
 
 
-def learn(asked: Sequence[Asked], limit: float = 0.003) -> Decision:
-    """Logistic regression by Newton's method, present and absent weighed alike; see `silence` for the limit."""
+def learn(asked: Sequence[Asked], limit: float = 0.01) -> Decision:
+    """Logistic regression by Newton's method, with and without an answer weighed alike; see `silence` for the limit."""
     table = np.array([one.signs for one in asked])
     unknown = np.isnan(table).all(axis=0)  # a sign that these indexes lack gets no weight
     table[:, unknown] = 0.0
@@ -119,7 +145,7 @@ def learn(asked: Sequence[Asked], limit: float = 0.003) -> Decision:
     deviations = np.where(deviations > 1e-9, deviations, 1.0)
     x = np.nan_to_num((table - means) / deviations)
     x = np.concatenate([x, np.ones((len(x), 1))], axis=1)
-    y = np.array([one.present for one in asked], float)
+    y = np.array([one.answered for one in asked], float)
     share = np.where(y > 0, 0.5 / y.sum(), 0.5 / (1 - y).sum()) * len(y)
     w = np.zeros(x.shape[1])
     for _ in range(50):
@@ -133,11 +159,11 @@ def learn(asked: Sequence[Asked], limit: float = 0.003) -> Decision:
     return Decision(*numbers, bias=round(float(w[-1]), 5), limit=round(float(there[int(limit * len(there))]), 5))
 
 
-def curve(asked: Sequence[Asked], decision: Decision) -> list[tuple[float, float]]:
-    """(per cent of queries with a match that are told that nothing matches, per cent of those without), limit by limit."""
+def curve(asked: Sequence[Asked], decision: Decision) -> list[tuple[float, ...]]:
+    """Per cent of queries that are told that nothing matches, of each of THERE, limit by limit."""
     p = np.array([decision.chance(one.signs) if one.match in ("weak", "none") else 1.0 for one in asked])
-    there = np.array([one.present for one in asked])
-    return [(_percent(p[there] < at), _percent(p[~there] < at)) for at in np.quantile(p, np.linspace(0, 0.6, 61))]
+    of = [np.array([one.there == there for one in asked]) for there in THERE]
+    return [tuple(_percent(p[some] < at) for some in of) for at in np.quantile(p, np.linspace(0, 0.6, 61))]
 
 
 def _percent(told: np.ndarray) -> float:
@@ -147,22 +173,19 @@ def _percent(told: np.ndarray) -> float:
 def measure(asked: Sequence[Asked], decision: Decision) -> dict[str, Any]:
     silent = np.array([one.match in ("weak", "none") and decision.silent(one.signs) for one in asked])
     before = np.array([one.before for one in asked])
-    there, short = (np.array([getattr(one, name) for one in asked]) for name in ("present", "short"))
-    rows = {}
+    there, short = (np.array([getattr(one, name) for one in asked]) for name in ("there", "short"))
+    groups = {"all": np.ones(len(asked), bool)}
     for collection in sorted({one.collection for one in asked}):
         here = np.array([one.collection == collection for one in asked])
-        for name, some in (("in two words", short), ("captions", ~short)):
-            rows[f"{collection}, {name}"] = {
-                "queries": int((here & some & there).sum()),
-                "present": _percent(silent[here & some & there]),
-                "absent": _percent(silent[here & some & ~there]),
-                "present_before": _percent(before[here & some & there]),
-                "absent_before": _percent(before[here & some & ~there]),
-            }
+        groups |= {f"{collection}, in two words": here & short, f"{collection}, captions": here & ~short}
+    rows: dict[str, Any] = {
+        name: {"queries": int((some & (there == "all")).sum())}
+        | {key: _percent(silent[some & (there == key)]) for key in THERE}
+        | {f"{key}_before": _percent(before[some & (there == key)]) for key in THERE}
+        for name, some in groups.items()
+    }
     subjects = {name: sorted({one.subject for one in asked if one.collection == name}) for name in ("flickr8k", "coco")}
-    whole = {"present": _percent(silent[there]), "absent": _percent(silent[~there])}
-    whole |= {"present_before": _percent(before[there]), "absent_before": _percent(before[~there])}
-    return {"rows": rows, "all": whole, "subjects": subjects, "curve": curve(asked, decision)}
+    return {"all": rows.pop("all"), "rows": rows, "subjects": subjects, "curve": curve(asked, decision)}
 
 
 def run(name: str, flickr8k: Path, coco: Path, to_learn: bool) -> None:
@@ -181,7 +204,10 @@ def run(name: str, flickr8k: Path, coco: Path, to_learn: bool) -> None:
     places = {"flickr8k": flickr8k, "coco": coco}
     if to_learn:
         known = [
-            a for key, at in places.items() for s in SEEDS for a in asks(key, model, *some(at, "train", s), LEARNED)
+            a
+            for key, at in places.items()
+            for s in SEEDS
+            for a in asks(key, model, *some(at, "train", s), LEARNED, own=False)
         ]
         made = {"model": name, "fingerprint": model.fingerprint, "queries": len(known)}
         write_json(DECISION, made | {"signs": list(Signs._fields), "decision": asdict(learn(known))})

@@ -89,6 +89,7 @@ class CountingModel:
 
     name, fingerprint, dim, view = "counting", "one", len(WORDS), None
     folder: Path | None = None
+    bank: Any = None
 
     def __init__(self) -> None:
         self.encoded: list[list[str]] = []

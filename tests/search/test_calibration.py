@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 
@@ -202,14 +203,47 @@ def test_the_verdict_says_that_nothing_matches() -> None:
     assert found.verdict(np.zeros(2), np.array([8.0]), 8000, "text", "image") is None
 
 
-def test_the_verdict_is_silent_where_the_best_may_be_right() -> None:
-    """Among 1 / S(z) unrelated items one is expected to score as high: that is weak, and no proof of anything."""
-    found = calibration(table(normal()))
-    score = 2.0
-    n = round(1 / (1 - float(found.judge(np.zeros(2), np.array([score]), 1, "text", "image").standings[0] or 0)))
-    assert found.judge(np.zeros(2), np.array([score]), n, "text", "image").matches == ["weak"]
-    assert found.verdict(np.zeros(2), np.array([score]), n, "text", "image") is None
-    assert found.verdict(np.zeros(2), np.array([score]), 100 * n, "text", "image") is not None
+def test_a_likely_match_is_never_denied_however_its_signs_look() -> None:
+    """Of few items a score is likely that is nothing much among many."""
+    found, asked = calibration(table(normal())), (np.zeros(2), np.array([2.0]))
+    assert found.judge(*asked, 2, "text", "image").matches == ["strong"]
+    assert found.verdict(*asked, 2, "text", "image") is None
+    assert found.verdict(*asked, 8000, "text", "image") is not None
+
+
+class _Bank:
+    def owed(self, vectors: np.ndarray, kind: str) -> np.ndarray:
+        assert kind == "caption"
+        return vectors.sum(1)
+
+
+def banked() -> CountingModel:
+    model = CountingModel()
+    model.dim, model.bank, model.has_bank = 2, _Bank(), True  # type: ignore[misc, assignment]
+    return model
+
+
+def test_signs_are_in_the_scale_of_the_index() -> None:
+    written = vars(replace(table(normal(mean=1.0, sd=2.0)), centre=1.0, spread=2.0, owed=0.5))
+    tables = {"format": FORMAT, "tables": {"text-image": written}}
+    scores, vector = np.array([7.0, 5.0, 3.0]), np.array([2.0, 0.5, 9.0])  # the last number is not the model's
+    found = Calibration(tables, model=banked()).signs(vector, scores, 4)
+    assert found == pytest.approx((3.0, 2.0, 0.0, 1.0, log(5)))
+    without = Calibration(tables).signs(vector, scores, 4)
+    assert without is not None
+    assert np.isnan(without.known)
+
+
+def test_what_the_queries_of_a_table_owe_is_kept_with_it() -> None:
+    store, model = collection(captions=False), banked()
+    model.dim = 64
+    vectors = store.vectors([f"p{i}" for i in range(30)])
+    model.encode_texts = lambda texts: vectors[: len(texts)]  # type: ignore[method-assign]
+    written = calibrate(store, model, [f"a {'dog ' * (i + 1)}" for i in range(30)])
+    assert written["tables"]["text-image"]["owed"] == pytest.approx(float(vectors.sum(1).mean()), rel=1e-5)
+    own = calibrate(collection(), model, sample=100)["tables"]["text-image"]
+    said = collection().vectors([f"p{i}#0" for i in range(60)])
+    assert own["owed"] == pytest.approx(float(said.sum(1).mean()), rel=1e-4)
 
 
 def test_a_sum_of_words_and_pictures_takes_the_more_careful_table() -> None:

@@ -59,12 +59,6 @@ def test_what_an_item_owes_is_the_soft_maximum_of_its_scores_with_the_bank() -> 
             assert owed == pytest.approx(0.7 * by_hand, rel=1e-5)
 
 
-def test_vectors_that_were_fitted_are_no_sentences_that_are_known() -> None:
-    bank = Bank(np.eye(2), np.eye(2), temperature=0.5, weight=0.7)
-    assert bank.known is bank.captions
-    assert replace(bank, fitted=True).known is None
-
-
 def test_an_index_scores_as_vse_evaluate_does_with_the_bank_but_for_the_querys_own_part(
     collection: Path, tmp_path: Path
 ) -> None:

@@ -124,8 +124,7 @@ class Exported:
 
     @cached_property
     def querybank(self) -> dict[str, Any] | None:
-        """images and captions (M, D), temperature, weight and whether it is fitted, of a model that has a bank; see
-        `vsekit.models.querybank`."""
+        """images and captions (M, D), temperature and weight, of a model that has a bank; see `vsekit.models.querybank`."""
         name = self.config.get("querybank")
         if name is None:
             return None
@@ -140,8 +139,7 @@ class Exported:
                     sides[key] *= file.get_tensor(f"{key}.scale")[:, None]
         directions = sides.pop("directions", None)
         bank: dict[str, Any] = {key: side if directions is None else side @ directions for key, side in sides.items()}
-        bank |= {key: float(numbers[key]) for key in ("temperature", "weight")}
-        return bank | {"fitted": bool(numbers.get("fitted", False))}
+        return bank | {key: float(numbers[key]) for key in ("temperature", "weight")}
 
     def _of_pictures(self, images: Sequence[Any]) -> np.ndarray:
         return self.embed([self.preparation.read(image) for image in images])

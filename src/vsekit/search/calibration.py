@@ -30,7 +30,8 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from math import log
 from pathlib import Path
@@ -99,14 +100,23 @@ def calibrate(
             apart[:] = True
         negative = ~right & np.pad(apart, ((0, 0), (0, len(own))))
         seen = np.concatenate([shown, vectors])
-        tables["text-image"] = Table.of(query_vectors(said, 1.0, dim, store.dim) @ seen.T, negative, right)
+        scores = query_vectors(said, 1.0, dim, store.dim) @ seen.T
+        tables["text-image"] = _with_owed(Table.of(scores, negative, right), model, said)
         tables["image-caption"] = Table.of(query_vectors(seen, 1.0, dim, store.dim) @ said.T, negative.T, right.T)
     elif pictures:
         known = [text for text in sentences or _built_in() if _known(model, text)]
         if len(known) >= FEWEST:
-            scores = query_vectors(model.encode_texts(known), 1.0, dim, store.dim) @ shown.T
-            tables["text-image"] = Table.of(scores, np.ones(scores.shape, bool))
+            asking = model.encode_texts(known)
+            scores = query_vectors(asking, 1.0, dim, store.dim) @ shown.T
+            tables["text-image"] = _with_owed(Table.of(scores, np.ones(scores.shape, bool)), model, asking)
     return _written(tables, {"image": [item.id for item in pictures], "caption": [item.id for item in captions]})
+
+
+def _with_owed(table: Table | None, model: SearchModel, asking: np.ndarray) -> Table | None:
+    """asking: vectors of the table's queries."""
+    if table is None or model.bank is None:
+        return table
+    return replace(table, owed=float(model.bank.owed(asking[:, : model.dim], "caption").mean()))
 
 
 def calibrate_pairs(
@@ -184,37 +194,30 @@ class Calibration:
     Args:
         written: what `calibrate` gave.
         store: holds the sample; None for a calibration made elsewhere.
-        known: gives (k, D) vectors of sentences that are known, or None; see `silence`.
+        model: what the index was made with; its querybank is asked, see `silence`.
     """
 
     def __init__(
         self,
         written: Mapping[str, Any],
         store: Store | None = None,
-        known: Callable[[], np.ndarray | None] = lambda: None,
+        model: SearchModel | None = None,
     ) -> None:
         # A format of another version is as good as none: scores are then shown without a judgement.
         usable = written if written.get("format") == FORMAT else {}
         self.tables = {name: Table(**table) for name, table in usable.get("tables", {}).items()}
         ids = usable.get("sample", {}) if store else {}
         self._sample = {kind: _vectors(store, ids[kind]) for kind in ids if store}
-        self._known = known
+        self._model = model
         self._usual: tuple[np.ndarray | None, dict[str, tuple[float, float]]] = (None, {})
 
     @classmethod
     def of(cls, store: Store, model: SearchModel) -> Calibration:
         """That of the index, or that of the model's folder, or none."""
-
-        def known() -> np.ndarray | None:
-            """Of the querybank where it holds sentences, else of the index."""
-            own = found._sample.get("caption")
-            held = model.bank.known if model.bank else None
-            return held if held is not None or own is None else own[:, : model.dim]
-
-        found = cls(store.header.get("calibration") or {}, store, known)
+        found = cls(store.header.get("calibration") or {}, store, model)
         plain = store.dim == model.dim  # as the scores in a folder are
         return (
-            found if found.tables or model.folder is None or not plain else cls(_of_folder(model.folder), known=known)
+            found if found.tables or model.folder is None or not plain else cls(_of_folder(model.folder), model=model)
         )
 
     def judge(self, vector: np.ndarray, scores: np.ndarray, n: int, asked: Asked, kind: Kind) -> Judged:
@@ -248,17 +251,17 @@ class Calibration:
             known[name] = usual(np.zeros(0) if sample is None else sample @ vector, table.centre, table.spread)
         return known[name]
 
-    def signs(self, vector: np.ndarray, scores: np.ndarray, n: int, words: int) -> Signs | None:
+    def signs(self, vector: np.ndarray, scores: np.ndarray, words: int) -> Signs | None:
         """What `silence` decides by, of words that look for pictures; None without a table. scores: of all hits, best first."""
         table = self.tables.get("text-image")
         if table is None:
             return None
-        m, d = self._usual_of(vector, "text-image")
-        known = self._known()
-        near = np.nan if known is None or not len(known) else float((known @ vector[: known.shape[1]]).max())
-        z = (scores - m) / d
-        log_expected = np.log(max(n, 1)) + table.log_share_above(z)
-        return signs(z, log_expected, (m - table.centre) / table.spread, near, words)
+        m, _ = self._usual_of(vector, "text-image")
+        known = np.nan
+        if table.owed is not None and self._model and self._model.bank:
+            owed = self._model.bank.owed(vector[None, : self._model.dim], "caption")
+            known = float(owed[0] - table.owed) / table.spread
+        return signs((scores - table.centre) / table.spread, (m - table.centre) / table.spread, known, words)
 
     def verdict(
         self,
@@ -277,7 +280,7 @@ class Calibration:
         match = self.judge(vector, scores[:1], n, asked, kind).matches[0]
         if match not in ("weak", "none"):
             return None
-        found = self.signs(vector, scores, n, words) if (asked, kind) == ("text", "image") else None
+        found = self.signs(vector, scores, words) if (asked, kind) == ("text", "image") else None
         if not learned().silent(found) if found else match != "none":  # a weak one may be right
             return None
         among = f" among {n:,}" if n > 1 else ""

@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 class _Banks(Owing):
     def __init__(self, members: Sequence[SearchModel]) -> None:
         self.members = members
-        known = [member.bank.known if member.bank is not None else None for member in members]
-        found = [captions for captions in known if captions is not None]
-        alike = len(found) == len(members) and len({len(captions) for captions in found}) == 1
-        # The banks of one collection's models hold the same captions (`QuerybankSettings.sample`).
-        self.known = joined(found) if alike else None
 
     def owed(self, vectors: np.ndarray, kind: Kind) -> np.ndarray:
         """Members without a bank owe nothing."""

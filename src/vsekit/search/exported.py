@@ -70,7 +70,7 @@ class ExportedModel(SearchModel):
         if bank is None:
             return None
         images, captions = (self._finished(bank[side]) for side in ("images", "captions"))
-        return Bank(images, captions, bank["temperature"], bank["weight"], bank["fitted"])
+        return Bank(images, captions, bank["temperature"], bank["weight"])
 
     @property
     def side(self) -> int:  # type: ignore[override]  # asked for only with pictures

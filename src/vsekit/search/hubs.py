@@ -32,10 +32,7 @@ AT_ONCE = 1024
 
 
 class Owing(ABC):
-    """What knows how much items owe. known: vectors of sentences that it holds, (M, D), where all its parts hold the same;
-    None where they are of no sentence, but fitted."""
-
-    known: np.ndarray | None
+    """What knows how much items owe."""
 
     @abstractmethod
     def owed(self, vectors: np.ndarray, kind: Kind) -> np.ndarray:
@@ -50,11 +47,6 @@ class Bank(Owing):
     captions: np.ndarray
     temperature: float
     weight: float
-    fitted: bool = False
-
-    @property
-    def known(self) -> np.ndarray | None:  # type: ignore[override]
-        return None if self.fitted else self.captions
 
     def owed(self, vectors: np.ndarray, kind: Kind) -> np.ndarray:
         others = self.captions if kind == "image" else self.images

@@ -68,7 +68,7 @@ class VSEModel(_TorchModel):
         if bank is None:
             return None
         images, captions = similarity.prepare_images(bank.images), similarity.prepare_captions(bank.captions)
-        return Bank(images.numpy(), captions.numpy(), bank.temperature, bank.weight, bank.fitted)
+        return Bank(images.numpy(), captions.numpy(), bank.temperature, bank.weight)
 
     def get_ready(self, pictures: int) -> None:
         """Through ONNX Runtime where that pays, or its graph is there already. Who indexes again and again starts it once."""

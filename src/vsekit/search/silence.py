@@ -1,18 +1,17 @@
 """Whether to say that nothing in the index matches: a decision from several signs, learned where the answer is known.
 
 One threshold on the best score is wrong for many sentences: short ones score lower than long ones, and a subject that fills
-an album makes high scores usual. So the signs of a query, with z and E = n·S(z) of the k-th best hit as in `calibration`,
+an album makes high scores usual. So these signs of a query, in the scale of the index (`calibration`: c and σ are centre and
+spread of all queries, m the query's own usual score)
 
-    best    −log10 E of the best hit                   crowd   mean of log10 k/E over the ten best: what is there is
-    lead    z of the best less that of the tenth                often there again
-    near    cosine with the nearest known sentence      usual   (m − centre) / spread: how high it scores with anything
-    words   log(1 + how many words it has)
+    first   (s₁ − c) / σ, the best score                usual   (m − c) / σ: how high it scores with anything
+    ten     the same of the mean of the ten best        known   (o − o̅) / σ, o = w·h of the querybank (`hubs`): how high it
+    words   log(1 + how many words it has)                      scores with pictures that the model has learned from
 
 are weighed: p = σ(b + Σ w·(sign − mean) / deviation), and nothing is said to match where p, that something does, is below a limit.
-The weights come from `python -m studies.search silence --learn`, on training pictures with a subject's pictures present and
-removed; the limit lets three queries in a thousand with a match be told so there, where the model has seen the pictures, to keep
-below two in a hundred of others. They stand in `silence.json`. A sign that an index
-lacks (no sentences are known) counts as its mean.
+The weights come from `python -m studies.search silence --learn`: training pictures with all of a subject's pictures there, with
+one of them, and with none; the limit lets one query in a hundred with a match be told so there. They stand in `silence.json`. A
+sign that an index lacks (its model has no querybank) counts as its mean.
 """
 
 from __future__ import annotations
@@ -32,25 +31,17 @@ BEST = 10
 class Signs(NamedTuple):
     """nan: not known."""
 
-    best: float
-    crowd: float
-    lead: float
+    first: float
+    ten: float
     usual: float
-    near: float
+    known: float
     words: float
 
 
-def signs(z: np.ndarray, log_expected: np.ndarray, usual: float, near: float, words: int) -> Signs:
-    """z, log_expected: of the hits, best first; the latter is log E."""
-    z, expected = z[:BEST], log_expected[:BEST] / np.log(10)
-    return Signs(
-        best=float(-expected[0]),
-        crowd=float((np.log10(np.arange(1, len(z) + 1)) - expected).mean()),
-        lead=float(z[0] - z[-1]),
-        usual=usual,
-        near=near,
-        words=float(np.log1p(words)),
-    )
+def signs(scores: np.ndarray, usual: float, known: float, words: int) -> Signs:
+    """scores: of the hits, best first; these, usual and known in units of σ from their centres."""
+    best = scores[:BEST]
+    return Signs(first=float(best[0]), ten=float(best.mean()), usual=usual, known=known, words=float(np.log1p(words)))
 
 
 @dataclass(frozen=True)

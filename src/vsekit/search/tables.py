@@ -18,7 +18,7 @@ class Table:
 
     centre, spread: m and d of all queries together. quantiles: of z, at `_LEVELS`. slope, curve: of log S beyond them.
     right: quantiles of z of pairs that do belong together, at `_RIGHT_LEVELS`, where those are known.
-    pairs: how many negatives there were.
+    pairs: how many negatives there were. owed: what the queries owe by the model's querybank, if it has one; their mean.
     """
 
     centre: float
@@ -28,6 +28,7 @@ class Table:
     curve: float
     pairs: int
     right: list[float] | None = None
+    owed: float | None = None
 
     @classmethod
     def of(cls, scores: np.ndarray, negative: np.ndarray, right: np.ndarray | None = None) -> Table | None:
