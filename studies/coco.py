@@ -27,7 +27,7 @@ PUBLISHED = {
     "VSE++ (ResNet-152, fine-tuned)": ([64.6, 90.0, 95.7], [52.0, 84.3, 92.0]),
 }
 #: Rows that say how much is data, encoder and method.
-MODELS = {"bow", "minilm", "minilm-wide", "best-frozen", "started-wide", "started-wide-crops", "best"}
+MODELS = {"vsepp", "bow", "minilm", "minilm-wide", "best-frozen", "started-wide", "started-wide-crops", "best"}
 ENCODERS = {1: "lite0", 2: "lite0 and lite2"}
 TOLD = {
     "starter-first": "the first starter: MiniLM, Flickr8k alone",
@@ -130,45 +130,39 @@ def models() -> list[str]:
     return [*lines, "", f"Not measured yet: {', '.join(open_rows)}." if open_rows else ""]
 
 
-def papers() -> str:
+def papers() -> list[str]:
     """What the papers' own methods make of the same pictures; nothing while a run is missing."""
     found = {name: one["plain"]["rsum"] for name, one in results("coco-models").items()}
     if not found.keys() >= {"vsepp", "vse0", "convsepp", "bow"}:
-        return ""
+        return []
     vsepp = found["vsepp"]
-    told = (
-        f"The papers' own methods, with a GRU that learns its words from these captions alone and at most twelve passes, where "
-        f"VSE++ has thirty over more captions: max of hinges (VSE++) is "
-        f"{vsepp - found['vse0']:+.1f} against the sum (VSE0), and ConVSE++ {found['convsepp'] - vsepp:+.1f} against the VSE++ it "
-        f"starts from. A bag of words with InfoNCE and two-layer heads is {found['bow'] - vsepp:+.1f} against VSE++, at a tenth "
-        "of its cost."
-    )
+    told = [
+        "The papers' own methods learn their words from these captions alone, with a GRU, in at most twelve passes (VSE++ has "
+        "thirty, over more captions). Plain rsum:",
+        f"- Max of hinges (VSE++) is {vsepp - found['vse0']:+.1f} against the sum (VSE0).",
+        f"- ConVSE++ is {found['convsepp'] - vsepp:+.1f} against the VSE++ it starts from.",
+        f"- A bag of words with InfoNCE and two-layer heads is {found['bow'] - vsepp:+.1f} against VSE++, at a tenth of its cost.",
+    ]
     if "ad_pool" in found:
-        told += f" VSE+2AD has {found['ad_pool']:.1f} with a quarter of its paper's size, on the smaller of the two encoders."
+        told.append(
+            f"- VSE+2AD has {found['ad_pool']:.1f}, with a quarter of its paper's size, on the smaller of the two encoders."
+        )
     if {"ad_pool", "scan"} <= found.keys():
-        told += (
-            f" SCAN, at the same size on the same places, with a caption a picture an epoch, has {found['scan']:.1f}"
-            f" ({found['scan'] - found['ad_pool']:+.1f})."
+        told.append(
+            f"- SCAN, at the same size on the same places, with a caption a picture an epoch, has {found['scan']:.1f} "
+            f"({found['scan'] - found['ad_pool']:+.1f})."
         )
-    if {"scan", "scan-aoq", "vsrn"} <= found.keys():
-        told += (
-            f" AOQ, by the lists of VSRN ({found['vsrn']:.1f} without its caption branch), changes that by "
-            f"{found['scan-aoq'] - found['scan']:+.1f}. Its rate is 2.5 times SCAN's, as in the paper, and SCAN was still rising "
-            "when its 20 epochs were over"
+    if {"scan", "scan-aoq", "scan-rate", "vsrn"} <= found.keys():
+        told.append(
+            f"- AOQ changes SCAN by {found['scan-aoq'] - found['scan']:+.1f}, by the lists of VSRN ({found['vsrn']:.1f} without "
+            f"its caption branch). It is its rate, 2.5 times SCAN's as in the paper: at that rate SCAN with max of hinges has "
+            f"{found['scan-rate']:.1f} after as many epochs, and {found['scan-aoq'] - found['scan-rate']:+.1f} is the loss's."
         )
-        if "scan-rate" in found:
-            told += (
-                f": at that rate SCAN with max of hinges has {found['scan-rate']:.1f} after as many epochs, so that of this "
-                f"{found['scan-aoq'] - found['scan-rate']:+.1f} are the loss's."
-            )
-        else:
-            told += ": how much of it is the loss can't be told from these two runs."
     if "dual_path" in found:
-        told += (
-            f" Dual-path, whose classifier has a class for each of the 29,536 pictures, has {found['dual_path']:.1f} "
-            "with a bag of words."
+        told.append(
+            f"- Dual-path, with a bag of words and a class for each of the 29,536 pictures, has {found['dual_path']:.1f}."
         )
-    return told
+    return [told[0], "", *told[1:]]
 
 
 def curve() -> list[str]:
@@ -226,24 +220,32 @@ def _gain(found: dict[str, Any], count: int, name: str) -> str:
     )
 
 
-def shares() -> str:
+def shares() -> list[str]:
     """How much is data, encoder and method, of plain scores; nothing while a run is missing."""
     part, found = results("coco-curve"), results("coco-models")
     if not {"bow-15000", "bow-alone-29536"} <= part.keys() or not found.keys() >= MODELS:
-        return ""
+        return []
     plain = {name: found[name]["plain"]["rsum"] for name in MODELS}
-    bow, minilm = plain["bow"], plain["minilm"]
     half, alone = (part[name]["metrics"]["rsum"] for name in ("bow-15000", "bow-alone-29536"))
-    return (
-        f"Plain, and one seed each: the second half of the pictures adds {bow - half:+.1f} to the bag of words, and the second "
-        f"encoder {bow - alone:+.1f}. MiniLM in its place adds {minilm - bow:+.1f}, and averaging five models "
-        f"{plain['best-frozen'] - minilm:+.1f} to MiniLM's. On image encoders whose last halves learned (the starter's, from these "
-        f"pictures and Flickr8k's), and with ten crops of each measured picture, the wide heads gain "
-        f"{plain['started-wide'] - plain['minilm-wide']:+.1f}, training on three crops of each picture adds "
-        f"{plain['started-wide-crops'] - plain['started-wide']:+.1f}, and averaging three models then "
-        f"{plain['best'] - plain['started-wide-crops']:+.1f}. The papers have three to four times these pictures and a larger "
-        "network."
-    )
+    steps = [
+        ("data", "29,536 pictures for 15,000 (a bag of words)", plain["bow"] - half),
+        ("encoder", "a second encoder, lite2 (a bag of words)", plain["bow"] - alone),
+        ("encoder", "MiniLM for a bag of words", plain["minilm"] - plain["bow"]),
+        ("encoder, views", "the starter's encoders, whose last halves learned, and ten crops of what is measured (`-wide`)",
+         plain["started-wide"] - plain["minilm-wide"]),
+        ("views", "three crops of each training picture (`started-wide`)", plain["started-wide-crops"] - plain["started-wide"]),
+        ("method", "a bag of words with InfoNCE for VSE++", plain["bow"] - plain["vsepp"]),
+        ("method", "five models averaged, on frozen encoders", plain["best-frozen"] - plain["minilm"]),
+        ("method", "three models averaged, on the starter's encoders", plain["best"] - plain["started-wide-crops"]),
+    ]  # fmt: skip
+    return [
+        "What each step adds to the rsum, plain, one seed each. The papers have three to four times these pictures and a larger "
+        "network.",
+        "",
+        "| | step | rsum |",
+        "|---|---|---|",
+        *(f"| {kind} | {step} | {more:+.1f} |" for kind, step, more in steps),
+    ]
 
 
 def both() -> list[str]:
@@ -295,9 +297,9 @@ def page() -> str:
     counted = "; ".join(f"{pairs}: {n}" for pairs, n in twice["pairs"].items())
     return TEXT.format(
         models="\n".join(models()).rstrip(),
-        papers=papers(),
+        papers="\n".join(papers()),
         curve="\n".join(curve()),
-        shares=shares(),
+        shares="\n".join(shares()),
         unlabelled="\n".join(unlabelled()) or "Not measured yet.",
         both="\n".join(both()).rstrip(),
         unmeasured=unmeasured(),
