@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,9 +24,9 @@ from vsekit.search.stores.base import UnreachableError
 from vsekit.search.stores.milvus import MilvusStore, collection, indexes
 from vsekit.search.stores.milvus import store as milvus
 from vsekit.search.stores.milvus.client import Client
-from vsekit.search.stores.milvus.collection import WRITER, Collection, split
+from vsekit.search.stores.milvus.collection import MARKER, NEW, Collection, split
 from vsekit.search.stores.milvus.indexes import INDEXES, Index
-from vsekit.search.stores.milvus.lease import Lease
+from vsekit.search.stores.milvus.lease import WRITER, Lease
 
 Place = Callable[[str], str]
 
@@ -180,6 +183,30 @@ def test_text_queries_find_99_percent_of_the_true_best_in_an_indexed_collection(
             scores = np.where(allowed, TEXTS[:40] @ IMAGES[:4000].T, -np.inf)
             truth = [{f"p{i:04d}" for i in row} for row in np.argsort(-scores, axis=1)[:, :10]]
             assert np.mean([len(true & set(answer.ids)) / 10 for true, answer in zip(truth, found)]) >= 0.99
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_what_is_found_while_a_writer_loads_the_collection_anew_may_be_a_part_and_is_asked_for_again(
+    alive: bool,
+) -> None:
+    """Where the writer has died nobody loads it, and what there is is given at once."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    process, until = os.getpid() if alive else ended.pid, time.time() + 60
+    properties = {
+        MARKER: json.dumps({**NEW, "paused": until}),
+        WRITER: f"{socket.gethostname()} {process}-made-up {until}",
+    }
+    client: Any = SimpleNamespace(describe_collection=lambda name: {"properties": properties})
+    there: list[str] = []
+
+    def ask() -> list[str]:
+        there.append("row")
+        if len(there) == 2:
+            properties[MARKER] = json.dumps(NEW)  # the writer has finished
+        return list(there)
+
+    assert len(Collection(client, "c").whole(lambda marker: ask())) == (2 if alive else 1)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from vsekit.search.items import Item
 from vsekit.search.stores.base import UnreachableError
 from vsekit.search.stores.milvus import indexes
 from vsekit.search.stores.milvus.client import Client
+from vsekit.search.stores.milvus.lease import writer
 from vsekit.search.stores.rows import KINDS, from_doc
 from vsekit.search.words import VERSION
 
@@ -22,7 +23,7 @@ Result = TypeVar("Result")
 PAGE = 1000  # rows or ids in one request
 MOST = 16384  # hits that Milvus gives
 SEEN = 120.0  # seconds until rows of an import are there
-MARKER, WRITER = "vsekit.marker", "vsekit.writer"
+MARKER = "vsekit.marker"
 NEW = {
     "generation": 0,
     "time": 0,
@@ -80,25 +81,19 @@ class Collection:
         self.client.rename_collection(new.name, self.name)
         self.client.drop_collection(old.name)
 
-    def take_back(self, unused: Callable[[Mapping[str, str]], bool]) -> None:
-        """Gives the collection its name again where a process was killed while it replaced it.
-
-        unused: whether nobody writes to a collection with these properties.
-        """
+    def take_back(self) -> None:
+        """Gives the collection its name again where a process was killed while it replaced it."""
         old = self._beside("old")
         if (
             not self.client.has_collection(self.name)
             and self.client.has_collection(old.name)
-            and unused(old.properties())
+            and writer(old.properties()) is None
         ):
             self.client.rename_collection(old.name, self.name)
 
-    def rest(self, unused: Callable[[Mapping[str, str]], bool]) -> None:
-        """Until no writer loads the collection anew (`indexes.change`), which loading it here would disturb. unused: as above."""
-        while True:
-            properties = self.properties()
-            if time.time() >= json.loads(properties[MARKER]).get("paused", 0) or unused(properties):
-                return
+    def rest(self) -> None:
+        """Until no writer loads the collection anew, which loading it here would disturb."""
+        while _paused(self.properties()):
             time.sleep(0.2)
 
     def clear(self) -> None:
@@ -146,36 +141,42 @@ class Collection:
         """What `read` finds while the marker stays the same."""
         for _ in range(20):
             marker = self.marker()
-            result = self.patient(lambda now=marker: read(now))  # type: ignore[misc]
-            if self.marker()["generation"] == marker["generation"]:
+            result, now = self._settled(lambda marker=marker: read(marker))  # type: ignore[misc]
+            if now["generation"] == marker["generation"]:
                 return result
         raise UserError(f"the index in '{self.name}' changes faster than it can be read")
 
     def patient(self, ask: Callable[[], Result]) -> Result:
-        """What `ask` finds. While a writer has the collection loaded anew (`indexes.change`) it is asked again."""
+        """What `ask` finds. While a writer has the collection loaded anew it is asked again: Milvus then refuses, or finds what
+        is loaded so far."""
+        return self._settled(ask)[0]
+
+    def _settled(self, ask: Callable[[], Result]) -> tuple[Result, dict[str, Any]]:
+        """As `patient`, with the marker after it."""
         while True:
             try:
-                return ask()
+                found = ask()
             except UnreachableError:
                 if time.time() >= self.marker().get("paused", 0):
                     raise
+            else:
+                properties = self.properties()
+                if not _paused(properties):
+                    return found, json.loads(properties[MARKER])
             time.sleep(0.2)
 
     def query(
         self, marker: Mapping[str, Any], condition: str, fields: list[str], kind: str | None = None, limit: int = MOST
     ) -> list[dict[str, Any]]:
-        def ask() -> list[dict[str, Any]]:
-            found = self.client.query(
-                self.name,
-                filter=both(counts(marker), condition),
-                output_fields=fields,
-                partition_names=[kind] if kind else list(KINDS),
-                limit=limit,
-                **fresh(marker),
-            )
-            return list(found)
-
-        return self.patient(ask)
+        found = self.client.query(
+            self.name,
+            filter=both(counts(marker), condition),
+            output_fields=fields,
+            partition_names=[kind] if kind else list(KINDS),
+            limit=limit,
+            **fresh(marker),
+        )
+        return list(found)
 
     def rows(self, marker: Mapping[str, Any], ids: Sequence[str], fields: list[str]) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
@@ -188,7 +189,11 @@ class Collection:
         self, marker: Callable[[], Mapping[str, Any]], condition: str, fields: list[str], kind: str
     ) -> Iterator[list[dict[str, Any]]]:
         last = ""
-        while rows := self.query(marker(), both(f'id > "{last}"', condition), ["id", *fields], kind, PAGE):
+
+        def page() -> list[dict[str, Any]]:
+            return self.query(marker(), both(f'id > "{last}"', condition), ["id", *fields], kind, PAGE)
+
+        while rows := self.patient(page):
             rows.sort(key=lambda row: row["id"])
             yield rows
             last = rows[-1]["id"]
@@ -237,6 +242,11 @@ def reach(location: str) -> Collection:
             f"can't reach Milvus at {address['uri']}: {error.message}",
             remedy="Is the server running, and the address right?",
         ) from None
+
+
+def _paused(properties: Mapping[str, str]) -> bool:
+    """Whether a writer loads the collection anew (`indexes.change`)."""
+    return time.time() < json.loads(properties[MARKER]).get("paused", 0) and writer(properties) is not None
 
 
 def split(location: str) -> tuple[dict[str, str], str]:

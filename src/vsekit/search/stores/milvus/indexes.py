@@ -12,7 +12,8 @@ the best, whatever its `ef`.
 
 A collection has one index for both kinds of items, that of its larger one, and keeps it when it shrinks. Milvus 2.3 changes an
 index only while the collection is not loaded. So searching pauses twice for some seconds: the collection is loaded while the
-new index is built, without it, and once more with it. Readers wait (`Collection.whole`), no longer than the marker says.
+new index is built, without it, and once more with it. Readers wait (`Collection.patient`), no longer than the marker says and the
+writer lives.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ def change(collection: Collection, index: Index, renew: Callable[[], dict[str, A
     client.drop_index(name, "vector")
     create(collection, index)
     client.load_collection(name)
+    collection.set_marker({**renew(), "paused": time.time() + AFTER})
     built(collection, renew)
     collection.set_marker({**renew(), "paused": time.time() + PAUSE})
     client.release_collection(name)

@@ -9,11 +9,15 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from vsekit import system
 from vsekit.search.stores.base import WritingError
-from vsekit.search.stores.milvus.collection import WRITER, Collection
 
+if TYPE_CHECKING:
+    from vsekit.search.stores.milvus.collection import Collection
+
+WRITER = "vsekit.writer"
 SECONDS = 120.0
 
 

@@ -40,7 +40,7 @@ from vsekit.search.stores.milvus.browsing import Browsing
 from vsekit.search.stores.milvus.collection import MARKER, among, both, counts, dim_of, fresh, item_of, reach, to_hex
 from vsekit.search.stores.milvus.filter import condition as expression
 from vsekit.search.stores.milvus.indexes import INDEXES, Index
-from vsekit.search.stores.milvus.lease import Lease, writer
+from vsekit.search.stores.milvus.lease import Lease
 from vsekit.search.stores.milvus.nearest import least_effort, nearest
 from vsekit.search.stores.milvus.written import rows_of
 from vsekit.search.stores.rows import KINDS, checked, ranked, summary
@@ -69,7 +69,7 @@ class MilvusStore(Browsing):
         self._unclean = False  # whether a write of this process was not ended
         self._orders = OrderedDict()
         self._collection = reach(location)
-        self._collection.take_back(lambda properties: writer(properties) is None)
+        self._collection.take_back()
         if not self._collection.client.has_collection(self._collection.name):
             if create is None:
                 raise UnreachableError(
@@ -91,7 +91,7 @@ class MilvusStore(Browsing):
                 f"the index in '{self._collection.name}' holds vectors of {self.dim}, not of {create}",
                 remedy="It was made with another model. Use that one, or another collection.",
             )
-        self._collection.rest(lambda properties: writer(properties) is None)
+        self._collection.rest()
         self._collection.complete()
 
     # Writing
@@ -203,9 +203,9 @@ class MilvusStore(Browsing):
         self._unclean = False
 
     def update(self, items: Sequence[Item]) -> None:
-        marker = self._collection.marker()
         items = list({item.id: item for item in items}.values())
-        rows = self._collection.rows(marker, [item.id for item in items], ["kind", "vector"])
+        ids = [item.id for item in items]
+        rows = self._collection.whole(lambda marker: self._collection.rows(marker, ids, ["kind", "vector"]))
         for item in items:
             if item.id not in rows or rows[item.id]["kind"] != item.kind:
                 raise KeyError(item.id)
