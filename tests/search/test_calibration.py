@@ -226,10 +226,10 @@ def banked() -> CountingModel:
 def test_signs_are_in_the_scale_of_the_index() -> None:
     written = vars(replace(table(normal(mean=1.0, sd=2.0)), centre=1.0, spread=2.0, owed=0.5))
     tables = {"format": FORMAT, "tables": {"text-image": written}}
-    scores, vector = np.array([7.0, 5.0, 3.0]), np.array([2.0, 0.5, 9.0])  # the last number is not the model's
-    found = Calibration(tables, model=banked()).signs(vector, scores, 4)
-    assert found == pytest.approx((3.0, 2.0, 0.0, 1.0, log(5)))
-    without = Calibration(tables).signs(vector, scores, 4)
+    vector = np.array([2.0, 0.5, 9.0])  # the last number is not the model's
+    found = Calibration(tables, model=banked()).signs(vector, 7.0, 1000, 4)
+    assert found == pytest.approx((3.0, 0.0, 1.0, log(5), 3.0))
+    without = Calibration(tables).signs(vector, 7.0, 1000, 4)
     assert without is not None
     assert np.isnan(without.known)
 

@@ -11,7 +11,6 @@ from vsekit.search.filters import And, Filter
 from vsekit.search.fusion import DEPTH, Spoken
 from vsekit.search.items import Hit, Item, Kind
 from vsekit.search.query import Query
-from vsekit.search.silence import BEST
 from vsekit.search.words import Holds
 
 
@@ -73,6 +72,6 @@ class Read:
 
     @property
     def wanted(self) -> int:
-        """How many the store must find. One more than is shown tells whether there are more; the verdict looks at some, too."""
-        depth = DEPTH if self.spoken else BEST
+        """How many the store must find. One more than is shown tells whether there are more."""
+        depth = DEPTH if self.spoken else 0
         return max(self.ask.offset + self.ask.top + 1, self.ask.rerank, depth) + len(self.named)

@@ -251,8 +251,8 @@ class Calibration:
             known[name] = usual(np.zeros(0) if sample is None else sample @ vector, table.centre, table.spread)
         return known[name]
 
-    def signs(self, vector: np.ndarray, scores: np.ndarray, words: int) -> Signs | None:
-        """What `silence` decides by, of words that look for pictures; None without a table. scores: of all hits, best first."""
+    def signs(self, vector: np.ndarray, best: float, n: int, words: int) -> Signs | None:
+        """What `silence` decides by, of words that look for pictures; None without a table. best: the highest score among n."""
         table = self.tables.get("text-image")
         if table is None:
             return None
@@ -261,7 +261,7 @@ class Calibration:
         if table.owed is not None and self._model and self._model.bank:
             owed = self._model.bank.owed(vector[None, : self._model.dim], "caption")
             known = float(owed[0] - table.owed) / table.spread
-        return signs((scores - table.centre) / table.spread, (m - table.centre) / table.spread, known, words)
+        return signs((best - table.centre) / table.spread, n, (m - table.centre) / table.spread, known, words)
 
     def verdict(
         self,
@@ -280,7 +280,7 @@ class Calibration:
         match = self.judge(vector, scores[:1], n, asked, kind).matches[0]
         if match not in ("weak", "none"):
             return None
-        found = self.signs(vector, scores, words) if (asked, kind) == ("text", "image") else None
+        found = self.signs(vector, float(scores[0]), n, words) if (asked, kind) == ("text", "image") else None
         if not learned().silent(found) if found else match != "none":  # a weak one may be right
             return None
         among = f" among {n:,}" if n > 1 else ""

@@ -5,13 +5,12 @@ an album makes high scores usual. So these signs of a query, in the scale of the
 spread of all queries, m the query's own usual score)
 
     first   (s₁ − c) / σ, the best score                usual   (m − c) / σ: how high it scores with anything
-    ten     the same of the mean of the ten best        known   (o − o̅) / σ, o = w·h of the querybank (`hubs`): how high it
+    size    log10 of how many were searched             known   (o − o̅) / σ, o = w·h of the querybank (`hubs`): how high it
     words   log(1 + how many words it has)                      scores with pictures that the model has learned from
 
 are weighed: p = σ(b + Σ w·(sign − mean) / deviation), and nothing is said to match where p, that something does, is below a limit.
-The weights come from `python -m studies.search silence --learn`: training pictures with all of a subject's pictures there, with
-one of them, and with none; the limit lets one query in a hundred with a match be told so there. They stand in `silence.json`. A
-sign that an index lacks (its model has no querybank) counts as its mean.
+The weights come from `python -m studies.search silence --learn`: training pictures, ten to nine hundred of them, with one of a
+subject and with none. They stand in `silence.json`. A sign that an index lacks (its model has no querybank) counts as its mean.
 """
 
 from __future__ import annotations
@@ -24,24 +23,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: How many of the best hits are looked at.
-BEST = 10
-
 
 class Signs(NamedTuple):
     """nan: not known."""
 
     first: float
-    ten: float
     usual: float
     known: float
     words: float
+    size: float
 
 
-def signs(scores: np.ndarray, usual: float, known: float, words: int) -> Signs:
-    """scores: of the hits, best first; these, usual and known in units of σ from their centres."""
-    best = scores[:BEST]
-    return Signs(first=float(best[0]), ten=float(best.mean()), usual=usual, known=known, words=float(np.log1p(words)))
+def signs(best: float, n: int, usual: float, known: float, words: int) -> Signs:
+    """n: how many items were searched. best, usual, known: in units of σ from their centres."""
+    return Signs(first=best, usual=usual, known=known, words=float(np.log1p(words)), size=float(np.log10(max(n, 1))))
 
 
 @dataclass(frozen=True)
