@@ -64,7 +64,7 @@ def judged(
 
 def calibration(run: Path, pairs: Pairs, topics: list[str]) -> None:
     vse = load_model(run)
-    model = VSEModel(load_model(run), str(run))
+    model = VSEModel(load_model(run), str(run))  # its own: it makes a model read pictures
     images, captions = (np.asarray(side) for side in embedded(vse, pairs))
     owner, n = pairs.caption_pictures, len(pairs.pictures)
     asking = np.arange(len(captions))[HELD_OUT - 1 :: HELD_OUT][:QUERIES]

@@ -211,7 +211,7 @@ def run(name: str, flickr8k: Path, coco: Path, to_learn: bool) -> None:
 
     progress = Progress()
     vse = load_model(name)
-    model = VSEModel(load_model(name), name, model_folder(name))
+    model = VSEModel(load_model(name), name, model_folder(name))  # its own: it makes a model read pictures
 
     def some(place: Path, split: str, seed: int) -> tuple[Pairs, np.ndarray]:
         pairs = read(place).split(split)

@@ -10,7 +10,8 @@ spread of all queries, m the query's own usual score)
 
 are weighed: p = σ(b + Σ w·(sign − mean) / deviation), and nothing is said to match where p, that something does, is below a limit.
 The weights come from `python -m studies.search silence --learn`: training pictures, ten to nine hundred of them, with one of a
-subject and with none. They stand in `silence.json`. A sign that an index lacks (its model has no querybank) counts as its mean.
+subject and with none; the limit denies one in a hundred captions there, and five in a hundred queries of two words, that have
+a match. They stand in `silence.json`. A sign that an index lacks (its model has no querybank) counts as its mean.
 """
 
 from __future__ import annotations
